@@ -15,9 +15,9 @@ import (
 //	                of one full bucket
 //
 // A job is in one line at a time and takes its places all at once, so that it never holds one while it waits for another. The
-// exception is a place in a bucket of order strict, which stays with the job until it has finished: jobs that have to wait for
-// a retry keep it, unless more jobs ran when the limit came than it allows, and no job that holds a place of another kind waits
-// for one of these.
+// exception are places in buckets of order strict. A job takes all that it needs of these together, before it waits for any other
+// place, and keeps them until it has finished, also while it waits for a retry. Where more jobs ran when such a limit came than it
+// allows, one that comes back gives up all of them: if it kept some, two such jobs could wait for each other.
 
 // Gate knows the limits in force in a store. It is immutable.
 type Gate struct {
@@ -101,6 +101,15 @@ func (g *Gate) Needs(r *Record) (names []string) {
 			names = append(names, l.prefix+bucketKey(l.Key, r))
 		}
 	}
+	slices.SortStableFunc(names, func(a, b string) int { // those of order strict first
+		switch {
+		case keeps(a) == keeps(b):
+			return 0
+		case keeps(a):
+			return -1
+		}
+		return 1
+	})
 	return names
 }
 

@@ -123,6 +123,11 @@ func (t *tending) load(names []string) error {
 	}
 	found, err := t.store.Buckets(unknown)
 	for _, b := range found {
+		if l := t.limit(b.Name); l != nil && l.Rate.Count > 0 {
+			if latest := t.now.Add(time.Duration(l.Rate.Burst) * l.step); b.Next.After(latest) { // the rate was lower
+				b.Next = latest
+			}
+		}
 		t.buckets[b.Name] = b
 	}
 	return err
@@ -176,7 +181,12 @@ func (t *tending) note(v *GateEvents) {
 			t.buckets[name].Held--
 		}
 		e.Holds = Without(e.Holds, Without(e.Holds, e.Needs))
-		e.Holds = slices.DeleteFunc(e.Holds, t.giveUp)
+		if slices.ContainsFunc(e.Holds, t.over) {
+			for _, name := range e.Holds {
+				t.buckets[name].Held--
+			}
+			e.Holds = nil
+		}
 		if len(e.Needs) == 0 {
 			t.result.Admitted = append(t.result.Admitted, e)
 			continue
@@ -186,14 +196,10 @@ func (t *tending) note(v *GateEvents) {
 	}
 }
 
-// giveUp takes a kept place from a job that comes back where more jobs ran when the limit came than it has places.
-func (t *tending) giveUp(bucket string) bool {
-	b, l := t.buckets[bucket], t.limit(bucket)
-	over := l != nil && l.Concurrency > 0 && b.Held > l.Concurrency
-	if over {
-		b.Held--
-	}
-	return over
+// over reports whether more jobs ran in a bucket when its limit came than it has places.
+func (t *tending) over(bucket string) bool {
+	l := t.limit(bucket)
+	return l != nil && l.Concurrency > 0 && t.buckets[bucket].Held > l.Concurrency
 }
 
 func (t *tending) limit(bucket string) *gateLimit {
@@ -319,6 +325,14 @@ func (t *tending) place(e *Entrant) {
 // enter puts an entrant in a line.
 func (t *tending) enter(e *Entrant, line string) {
 	e.Line = line
+	if !keeps(line) { // it has passed the buckets of order strict, which come first in Needs
+		for _, name := range Without(e.Needs, e.Holds) {
+			if places, _ := t.room(name); keeps(name) && places > 0 {
+				t.buckets[name].Held++
+				e.Holds = append(slices.Clip(e.Holds), name)
+			}
+		}
+	}
 	t.buckets[line].Waiting++
 	t.result.Lined = append(t.result.Lined, e)
 }

@@ -235,6 +235,56 @@ func placeCases() []jobsCase {
 func strictCases() []jobsCase {
 	strict := policy.JobLimit{Name: "in-order", Key: []string{"meta.tenant"}, Concurrency: 1, Order: policy.OrderStrict}
 	return []jobsCase{
+		{name: "J19/a strict order holds beside another limit", run: func(s *jobs) {
+			s.limit(policy.JobLimit{Name: "strict", Key: []string{"meta.tenant"}, Concurrency: 1, Order: policy.OrderStrict})
+			other := policy.JobLimit{Name: "other", Concurrency: 1}
+			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "other"}, Limit: &other}), nil)
+			s.settled()
+			holder := s.enqueue(job.Insert{Type: "u", Queue: "elsewhere"})[0]
+			first := of("acme")
+			first.Type = "u"
+			ids := []string{s.add(first), s.add(of("acme"))}
+			if list := s.lease(queue, 10, long); len(list) != 0 {
+				s.Fatalf("a later job of the key runs before the first, which is %s", s.record(ids[0]).State)
+			}
+			if list := s.lease("elsewhere", 1, long); len(list) != 1 || list[0].ID != holder.ID {
+				s.Fatalf("claimed %v", list)
+			} else {
+				s.must(s.settle(list[0].Ref(), job.KindComplete), nil)
+			}
+			for _, id := range ids {
+				list := s.lease(queue, 10, long)
+				if len(list) != 1 || list[0].ID != id {
+					s.Fatalf("claimed %d jobs, want the next of the key", len(list))
+				}
+				s.must(s.settle(list[0].Ref(), job.KindComplete), nil)
+			}
+			if use := s.use("strict"); use.Held != 0 || use.Waiting != 0 {
+				s.Fatalf("%+v", use)
+			}
+		}},
+		{name: "J19/a job that is cancelled gives up the strict place that it held while it waited for another", run: func(s *jobs) {
+			s.limit(policy.JobLimit{Name: "strict", Key: []string{"meta.tenant"}, Concurrency: 1, Order: policy.OrderStrict})
+			other := policy.JobLimit{Name: "other", Concurrency: 1}
+			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "other"}, Limit: &other}), nil)
+			s.settled()
+			s.enqueue(job.Insert{Type: "u", Queue: "elsewhere"})
+			for _, action := range []job.Action{job.ActionCancel, job.ActionDelete} {
+				first := of("acme")
+				first.Type = "u"
+				id, next := s.add(first), s.add(of("acme"))
+				s.in(id, job.Waiting)
+				s.change(action, job.Filter{IDs: []string{id}}, 1)
+				list := s.lease(queue, 10, long)
+				if len(list) != 1 || list[0].ID != next {
+					s.Fatalf("%s: claimed %d jobs, want the next of the key", action, len(list))
+				}
+				s.must(s.settle(list[0].Ref(), job.KindComplete), nil)
+			}
+			if use := s.use("strict"); use.Held != 0 || use.Waiting != 0 {
+				s.Fatalf("%+v", use)
+			}
+		}},
 		{name: "J19/a strict order holds through retries, snoozes, refusals, releases and lost leases", run: func(s *jobs) {
 			s.limit(strict)
 			first, second := s.add(of("acme")), s.add(of("acme"))

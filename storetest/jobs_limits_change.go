@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
@@ -64,6 +65,43 @@ func limitChangeCases() []jobsCase {
 			}
 			if use := s.use("strict"); use.Held != 1 || use.Waiting != 0 {
 				s.Fatalf("%+v", use)
+			}
+		}},
+		{name: "J19/two strict limits that come while jobs run do not block each other", run: func(s *jobs) {
+			strict := func(name string) policy.JobLimit {
+				return policy.JobLimit{Name: name, Concurrency: 1, Order: policy.OrderStrict}
+			}
+			x, y := s.start(job.Insert{}, long), s.start(job.Insert{}, long)
+			s.limit(strict("one"))
+			s.must(s.settle(y.Ref(), job.KindRetry, fails("y", s.short)), nil) // keeps its place in one
+			s.limit(strict("two"))
+			s.must(s.settle(x.Ref(), job.KindRetry, fails("x", 0)), nil) // would keep its place in two
+			s.lapse(s.short)
+			s.settled()
+			for range 2 {
+				list := s.lease(queue, 10, long)
+				if len(list) != 1 {
+					s.Fatalf("claimed %d jobs, want 1; %q, %q", len(list), s.record(x.ID).WaitsFor, s.record(y.ID).WaitsFor)
+				}
+				s.must(s.settle(list[0].Ref(), job.KindComplete), nil)
+			}
+		}},
+		{name: "J19/a rate that becomes higher holds at once", run: func(s *jobs) {
+			s.limit(policy.JobLimit{Name: "rate", Rate: policy.Rate{Count: 1, Per: time.Hour, Burst: 5}})
+			s.enqueue(make([]job.Insert, 30)...)
+			for _, r := range s.lease(queue, 100, long) {
+				s.must(s.settle(r.Ref(), job.KindComplete), nil)
+			}
+			s.settled()
+			s.limit(policy.JobLimit{Name: "rate", Rate: policy.Rate{Count: 1000, Per: time.Second, Burst: 5}})
+			n := 0
+			for range 3 {
+				s.lapse(s.short)
+				s.settled()
+				n += len(s.lease(queue, 100, long))
+			}
+			if n < 10 {
+				s.Fatalf("%d jobs started after the change, want 10 at least", n)
 			}
 		}},
 		{name: "J19/numbers change at once, in both directions", run: func(s *jobs) {

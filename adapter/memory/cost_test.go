@@ -219,3 +219,26 @@ func BenchmarkClaimAndComplete(b *testing.B) {
 		})
 	}
 }
+
+// TestJ19ABucketIsToBeLookedAtOnce enqueues jobs for a rate that is used up. Each looks at the bucket, whose next place comes in an hour.
+func TestJ19ABucketIsToBeLookedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Open().Jobs()
+		rate := policy.JobLimit{Name: "rate", Rate: policy.Rate{Count: 1, Per: time.Hour, Burst: 1}}
+		if err := s.SetLimit(t.Context(), job.LimitSetting{LimitName: job.LimitName{Queue: "q", Name: "rate"}, Limit: &rate}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 1000 {
+			if _, err := s.Enqueue(t.Context(), []job.Insert{{ID: fmt.Sprintf("01990000-0000-7000-8000-%012d", i), Type: "t", Queue: "q"}}); err != nil {
+				t.Fatal(err)
+			}
+			list, err := s.Claim(t.Context(), job.Claim{Worker: "w", Lease: time.Minute, Queues: []job.Slots{{Queue: "q", Free: 1}}})
+			if err != nil || len(list) != 0 && i > 0 {
+				t.Fatalf("claimed %d jobs, %v", len(list), err)
+			}
+		}
+		if n := len(s.gate.due); n > 2 {
+			t.Errorf("one bucket is to be looked at %d times", n)
+		}
+	})
+}

@@ -21,11 +21,12 @@ type gate struct {
 	buckets map[string]*job.Bucket
 	lines   map[string]*pile // by bucket
 	due     dueBuckets
-	events  job.GateEvents // since the gate was last tended
+	dueAt   map[string]time.Time // the time that counts of those at which a bucket is in due
+	events  job.GateEvents       // since the gate was last tended
 }
 
 func newGate() gate {
-	return gate{inForce: job.NewGate(nil), buckets: map[string]*job.Bucket{}, lines: map[string]*pile{}}
+	return gate{inForce: job.NewGate(nil), dueAt: map[string]time.Time{}, buckets: map[string]*job.Bucket{}, lines: map[string]*pile{}}
 }
 
 // gated is what an entry knows of its limits.
@@ -117,7 +118,10 @@ func (s *Jobs) leave() {
 func (s *Jobs) tend(now time.Time) {
 	g := &s.gate
 	for len(g.due) > 0 && !g.due[0].at.After(now) {
-		g.events.Touched = append(g.events.Touched, heap.Pop(&g.due).(dueBucket).name)
+		if d := heap.Pop(&g.due).(dueBucket); g.dueAt[d.name].Equal(d.at) { // not one that was put off
+			delete(g.dueAt, d.name)
+			g.events.Touched = append(g.events.Touched, d.name)
+		}
 	}
 	for !g.events.Empty() {
 		events := g.events
@@ -170,7 +174,8 @@ func (s *Jobs) keep(b *job.Bucket, now time.Time) {
 		return
 	}
 	s.gate.buckets[b.Name] = b
-	if at := s.gate.inForce.Due(b, now); !at.IsZero() {
+	if at := s.gate.inForce.Due(b, now); !at.IsZero() && !s.gate.dueAt[b.Name].Equal(at) {
+		s.gate.dueAt[b.Name] = at
 		heap.Push(&s.gate.due, dueBucket{at, b.Name})
 	}
 }

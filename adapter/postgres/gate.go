@@ -123,7 +123,8 @@ func (l *limited) stale() bool {
 	return time.Since(l.asked) >= askEvery
 }
 
-const askLimitsSQL = `SELECT EXISTS (SELECT FROM {{schema}}.bound) OR EXISTS (SELECT FROM {{schema}}.bucket)`
+const askLimitsSQL = `SELECT EXISTS (SELECT FROM {{schema}}.bound) OR EXISTS (SELECT FROM {{schema}}.bucket)
+    OR EXISTS (SELECT FROM {{schema}}.gate_work) OR EXISTS (SELECT FROM {{schema}}.gate_event)`
 
 // askLimits adds to a batch, once per second, the question whether there are limits.
 func (j *Jobs) askLimits(b *pgx.Batch) {
@@ -155,7 +156,7 @@ func (j *Jobs) tendSoon(ctx context.Context) {
 	}
 }
 
-// tendLater is tendSoon for a settlement, which does not wait. A claim that finds too little waits, and so does who looks at jobs.
+// tendLater is tendSoon for a settlement, which does not wait. A claim that finds too little waits, and so do readers of jobs.
 func (j *Jobs) tendLater() {
 	j.limits.owe()
 	j.tends.Add(nil)

@@ -125,3 +125,55 @@ func TestJ19EventsAreTakenInParts(t *testing.T) {
 		t.Errorf("%d places are taken and %d jobs wait (%v)", use.Held, use.Waiting, err)
 	}
 }
+
+// TestJ19AJobOfALimitThatIsGoneAtTheCommitGoesOn stores a job in a transaction while there is a limit. It goes on although the last limit was switched off before the commit.
+func TestJ19AJobOfALimitThatIsGoneAtTheCommitGoesOn(t *testing.T) {
+	db, _ := open(t)
+	store, ctx := db.Jobs(), t.Context()
+	name := job.LimitName{Queue: "q", Name: "x"}
+	set := func(s job.LimitSetting) {
+		t.Helper()
+		s.LimitName = name
+		if err := store.SetLimit(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(job.LimitSetting{Limit: &policy.JobLimit{Name: "x", Concurrency: 1}})
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := insert()
+	in.Queue = "q"
+	if _, err := store.InsertTx(ctx, tx, []job.Insert{in}); err != nil {
+		t.Fatal(err)
+	}
+	set(job.LimitSetting{Off: true})
+	time.Sleep(1100 * time.Millisecond) // the process asks whether there are limits once per second
+	if _, err := store.Maintain(ctx, job.Maintenance{Limit: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if _, err := store.Maintain(ctx, job.Maintenance{Limit: 10}); err != nil {
+			t.Fatal(err)
+		}
+		list, err := store.Claim(ctx, job.Claim{Worker: "w", Lease: time.Minute, Queues: []job.Slots{{Queue: "q", Free: 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) == 1 {
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	r, _, err := store.Get(ctx, in.ID)
+	t.Fatalf("the job is %s for %q, %v", r.State, r.WaitsFor, err)
+}

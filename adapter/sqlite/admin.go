@@ -117,6 +117,9 @@ WHERE u.queue = tenet_job.queue AND u.key = tenet_job.unique_key AND (u.until = 
 func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
 	var changed []string
 	err := s.write(ctx, "change", func(q querier) (err error) {
+		if err := tend(q, now()); err != nil { // others may have stored jobs in this transaction, which are at the gate
+			return err
+		}
 		changed, err = change(q, action, f, limit)
 		return err
 	})

@@ -83,8 +83,8 @@ func readGated(q querier, from string, args ...any) (list []*gatedJob, err error
 	return list, err
 }
 
-// pass notes what the moves of jobs mean for their places. A job with limits that has become ready is at the gate, until it is
-// tended before the transaction goes on.
+// pass notes what the moves of jobs mean for their places. A job with limits that has become ready is at the gate until that
+// is tended: at the latest by the commit, and before anything else in the transaction looks at where jobs are.
 func pass(q querier, moves []move, at time.Time) error {
 	g, err := q.gate()
 	if err != nil || len(moves) == 0 || !g.active() {

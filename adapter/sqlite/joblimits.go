@@ -138,8 +138,8 @@ const (
 	limitPageSQL = `SELECT name FROM tenet_bucket WHERE name > ?1 AND name >= ?2 AND name < ?2 || char(1114111) ORDER BY name LIMIT 1000`
 	jobsPageSQL  = `WHERE seq > ?1 AND seq <= ?2 AND state IN ('waiting', 'ready', 'running') AND (queue = ?3 OR type = ?4)`
 	unlineSQL    = `UPDATE tenet_gated SET line = NULL WHERE id IN (SELECT value FROM json_each(?))`
-	lastJobSQL   = `SELECT coalesce(max(seq), 0) FROM tenet_job`
-	// gateRows is how many jobs a step looks at.
+	nextJobSQL   = `SELECT coalesce(min(seq), 0) FROM tenet_job WHERE seq > ?`
+	// gateRows is how many jobs a step looks at, at most.
 	gateRows = 10_000
 )
 
@@ -203,8 +203,8 @@ func (g *gate) again(q querier, scope, position string) (next string, err error)
 		return "", err
 	}
 	from, _ := strconv.ParseInt(position, 10, 64)
-	var last int64
-	if err := each(q, selection{text: lastJobSQL, into: []any{&last}}, func() error { return nil }); err != nil {
+	var following int64
+	if err := each(q, selection{text: nextJobSQL, args: []any{from + gateRows}, into: []any{&following}}, func() error { return nil }); err != nil {
 		return "", err
 	}
 	jobs, err := read(q, againColumns, jobsPageSQL, from, from+gateRows, name.Queue, name.Type)
@@ -244,10 +244,10 @@ func (g *gate) again(q querier, scope, position string) (next string, err error)
 			return "", err
 		}
 	}
-	if err := putGatedSQL.exec(q, running); err != nil || from+gateRows >= last {
+	if err := putGatedSQL.exec(q, running); err != nil || following == 0 {
 		return "", err
 	}
-	return strconv.FormatInt(from+gateRows, 10), nil
+	return strconv.FormatInt(following-1, 10), nil
 }
 
 var againColumns = append(arriveColumns[:len(arriveColumns):len(arriveColumns)], "state")

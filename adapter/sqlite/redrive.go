@@ -191,6 +191,9 @@ func (s *Jobs) UpdateRedrive(ctx context.Context, id string, c job.RedriveChange
 // StepRedrive implements job.RedriveStepper.
 func (s *Jobs) StepRedrive(ctx context.Context, id string, hold time.Duration) (state job.Redrive, v job.RedriveVerdict, err error) {
 	err = s.write(ctx, "step redrive", func(q querier) error {
+		if err := tend(q, now()); err != nil {
+			return err
+		}
 		state, v, err = stepRedrive(q, id, hold, now())
 		return err
 	})
