@@ -30,6 +30,7 @@ func limitRandomCases() []jobsCase {
 				t.Repeat(map[string]func(*rapid.T){
 					"": m.check, "enqueue": m.enqueue, "claim": m.claim, "settle": m.settle, "settle again": m.settle, "change": m.change, "limit": m.limit, "lapse": m.lapse,
 				})
+				m.drain(t)
 			})
 		}},
 		{name: "J19/the leases of three workers overlap no more than the concurrency of their key", real: true, run: func(s *jobs) { s.workersKeep(perTenant(2)) }},
@@ -84,6 +85,38 @@ func (m *limitModel) limit(t *rapid.T) {
 	for bucket, use := range m.use() {
 		m.over[bucket] = use.held > use.limit
 	}
+}
+
+// drain runs all jobs. None waits for ever, and no place is left.
+func (m *limitModel) drain(t *rapid.T) {
+	if !m.s.virtual { // retries come in an hour
+		return
+	}
+	for _, r := range m.leases {
+		_ = m.s.settle(r, job.KindComplete) // some have expired
+	}
+	left := job.Filter{States: []job.State{job.Waiting, job.Scheduled, job.Ready, job.Running}}
+	for range 100 {
+		m.s.lapse(2 * m.s.short)
+		m.s.settled()
+		n := 0
+		for _, left.Queue = range m.queues {
+			for _, r := range m.s.lease(left.Queue, 100, long) {
+				m.s.must(m.s.settle(r.Ref(), job.KindComplete), nil)
+			}
+			n += len(m.s.list(left))
+		}
+		if n > 0 {
+			continue
+		}
+		for name := range m.limits {
+			if use, err := m.s.limiter().LimitUse(m.s.ctx, name, 10); err != nil || use.Held != 0 || use.Waiting != 0 {
+				t.Fatalf("%s of %s%s: %+v, %v; no job is left", name.Name, name.Queue, name.Type, use, err)
+			}
+		}
+		return
+	}
+	t.Fatalf("jobs are left under %+v", m.limits)
 }
 
 func (m *limitModel) enqueue(t *rapid.T) {

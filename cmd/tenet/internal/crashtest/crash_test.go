@@ -102,9 +102,9 @@ func crash(t *testing.T, store stored, c *crew) {
 	}
 	a.limits(store)
 	if a.lost == 0 || a.refused == 0 || a.again == 0 {
-		t.Errorf("%d lost leases, %d late results refused, %d claims after a lost lease: nothing was tested", a.lost, a.refused, a.again)
+		t.Errorf("%d lost leases, %d late results and extensions refused, %d claims after a lost lease: nothing was tested", a.lost, a.refused, a.again)
 	}
-	t.Logf("%d jobs: %d completed, %d dead; %d kills, %d freezes, %d deaths by poison; %d lost leases, %d late results refused",
+	t.Logf("%d jobs: %d completed, %d dead; %d kills, %d freezes, %d deaths by poison; %d lost leases, %d late results and extensions refused",
 		len(types), a.states[job.Completed], a.states[job.Dead], kills, freezes, c.deaths, a.lost, a.refused)
 	if a.states[job.Completed] != jobs["work"]+jobs["bound"]+jobs["long"] || a.states[job.Dead] != jobs["fail"]+jobs["poison"] {
 		t.Errorf("states %v of %v", a.states, jobs)
@@ -255,8 +255,8 @@ func (a *audit) leases(id string) {
 				final[e.Fence] = true
 			}
 		case "refused":
+			a.refused++
 			if e.Kind != "" { // a result, not an extension
-				a.refused++
 				pending[e.Fence]--
 			}
 		}
