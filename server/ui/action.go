@@ -64,13 +64,13 @@ type field struct {
 
 // CommandLine is the same on the command line.
 func (p *preview) CommandLine() string {
-	line := p.Command
+	line := []string{p.Command}
 	for i := range p.Fields {
 		if words := p.Fields[i].words(); words != "" {
-			line += " " + words
+			line = append(line, words)
 		}
 	}
-	return line
+	return strings.Join(line, " ")
 }
 
 // words are what a field adds to the command line. A script says the same while a person types.
