@@ -41,6 +41,7 @@ func (l *leader) run(ctx context.Context) {
 	if _, stored := l.store.(SettingStore); !stored { // otherwise nothing is enqueued before the settings are known
 		l.schedule.follow(l.periodic, nil, l.log)
 	}
+	var since time.Time // that another leads
 	for next := time.Duration(0); ; {
 		if _, err := wait.ForSignal(ctx, next, l.changed); err != nil {
 			return
@@ -60,12 +61,19 @@ func (l *leader) run(ctx context.Context) {
 		next = leadEvery
 		switch {
 		case leads:
+			since = time.Time{}
 			l.retain(ctx)
 			next = min(next, l.enqueue(ctx))
-		case err == nil: // another leads; the ticks that it leaves undone when it fails are younger than this
+		case err == nil: // another leads
 			l.health.report("remove finished jobs", nil)
 			l.health.report("enqueue periodic jobs", nil)
-			l.schedule.skip(time.Now().Add(-2 * leadFor))
+			if since.IsZero() {
+				since = time.Now()
+			}
+			// Once it has led for so long, it has made up for older ticks. One that has just begun may crash before that.
+			if time.Since(since) > 2*leadFor {
+				l.schedule.skip(time.Now().Add(-2 * leadFor))
+			}
 		}
 	}
 }

@@ -109,7 +109,7 @@ func (e *entry) first(now time.Time) time.Time {
 	}
 	first := e.cron.Next(later(now.Add(-lookBack)))
 	if e.periodic.Missed == MissedOnce {
-		for next := first; next.Before(now); next = e.cron.Next(next) {
+		for next := first; next.Before(now) && (e.until.IsZero() || !next.After(e.until)); next = e.cron.Next(next) {
 			first = next
 		}
 	}

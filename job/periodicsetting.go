@@ -49,7 +49,9 @@ func PeriodicSetting(p Periodic) (Setting, error) {
 	}
 	zone := ""
 	if p.Location != nil {
-		zone = p.Location.String()
+		if zone = p.Location.String(); !knownZone(p.Location) {
+			return s, &SettingError{"time_zone", fmt.Sprintf("%q is not a time zone that other machines know; give one of time.LoadLocation, such as Europe/Berlin", zone)}
+		}
 	}
 	compact := &bytes.Buffer{}
 	if err := json.Compact(compact, payload); err != nil {
@@ -63,6 +65,22 @@ func PeriodicSetting(p Periodic) (Setting, error) {
 		return s, &SettingError{"periodic", err.Error()}
 	}
 	return s, s.Check()
+}
+
+// knownZone reports whether a location's name stands for it on every machine, unlike those of time.Local and time.FixedZone.
+func knownZone(l *time.Location) bool {
+	known, err := time.LoadLocation(l.String())
+	if err != nil || l.String() == "Local" {
+		return false
+	}
+	for month := range time.Month(12) {
+		at := time.Date(time.Now().Year(), month+1, 1, 12, 0, 0, 0, time.UTC)
+		_, offset := at.In(l).Zone()
+		if _, same := at.In(known).Zone(); offset != same {
+			return false
+		}
+	}
+	return true
 }
 
 // DeletedPeriodicSetting ends a periodic job, also one that workers have from a file or from code. A setting without a value

@@ -82,6 +82,10 @@ func (r *Redrive) nextAt(now time.Time) time.Time {
 		}
 		return earliest
 	}
+	// No step leaves it further ahead than one job takes: the clock was put back.
+	if r.Progress.NextAt.After(now.Add(r.span(1) + redriveTurn)) {
+		return now
+	}
 	return r.Progress.NextAt
 }
 

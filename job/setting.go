@@ -115,12 +115,13 @@ func ChangeSetting(ctx context.Context, store SettingStore, s Setting) (Setting,
 	if err := s.Check(); err != nil {
 		return Setting{}, err
 	}
-	for {
+	for waited := (time.Time{}); ; {
 		before, version, err := FindSetting(ctx, store, s.Kind, s.Name)
 		if err != nil {
 			return Setting{}, err
 		}
-		if rest := min(time.Until(before.At.Add(settleTicks)), settleTicks); s.Kind == SettingPeriodic && rest > 0 {
+		if rest := min(time.Until(before.At.Add(settleTicks)), settleTicks); s.Kind == SettingPeriodic && rest > 0 && !before.At.Equal(waited) {
+			waited = before.At // once: the store's clock may be ahead
 			if err := wait.For(ctx, rest); err != nil {
 				return Setting{}, err
 			}

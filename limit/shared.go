@@ -11,6 +11,7 @@ import (
 
 const (
 	placeLease = 10 * time.Second // how long the places of a process that has died are not given to others
+	placeTurn  = time.Second      // how long a process keeps its places while another has none, if there are fewer places than processes
 	spare      = 10               // one place in so many stays free while nobody needs it, for a process that joins
 )
 
@@ -18,7 +19,8 @@ const (
 //
 // The limiter's limit is what this process holds of the total. It asks for what its attempts need, more when an attempt was refused or
 // waits, and at least for an equal share. While another process needs more than it has, this one asks for no share, and gives half of its
-// unused places back at each exchange; where the other has less than an equal share, this one keeps to its own.
+// unused places back at each exchange; where the other has less than an equal share, this one keeps to its own. Where there are more
+// processes than places, they take turns.
 type shared struct {
 	link    *sharing.Link
 	total   int  // places of all processes
@@ -40,6 +42,7 @@ type holder struct {
 	Places int   `json:"places"`
 	Wants  int   `json:"wants"`
 	Until  int64 `json:"until"` // nanoseconds since 1970 by the store's clock
+	Since  int64 `json:"since"` // of its first place, or of having none
 }
 
 // NewShared makes the limiter of a normalised policy without an adaptive limit, whose places and turns are shared with the other
@@ -133,13 +136,25 @@ func (m member) Change(now time.Time, data []byte) []byte {
 	before := maps.Clone(r.Holders)
 	mine := r.Holders[id]
 	maps.DeleteFunc(r.Holders, func(process string, h holder) bool { return process == id || h.Until <= at })
+	longest := at + int64(placeLease) // further away only if the store's clock was put back
+	mine.Until, mine.Since = min(mine.Until, longest), min(mine.Since, at)
+	for process, h := range r.Holders {
+		h.Until = min(h.Until, longest)
+		r.Holders[process] = h
+	}
 	s.users = len(r.Holders) + 1
 	fair := max(s.total/s.users, 1)
-	others, lacking, starving := 0, false, false
+	others, ahead, lacking, starving, waiting := 0, 0, false, false, false
 	for _, h := range r.Holders {
 		others += h.Places
 		lacking = lacking || h.Places < h.Wants
 		starving = starving || h.Places < min(h.Wants, fair)
+		if h.Places == 0 && h.Wants > 0 {
+			waiting = true
+			if h.Since < mine.Since || mine.Until == 0 {
+				ahead++
+			}
+		}
 	}
 	wants := m.wants()
 	s.granted = wants
@@ -149,13 +164,25 @@ func (m member) Change(now time.Time, data []byte) []byte {
 	if starving {
 		s.granted = min(s.granted, fair)
 	}
-	s.granted = max(min(s.granted, s.total-others), 0)
+	free := s.total - others
+	if waiting && s.total < s.users { // they take turns
+		switch {
+		case mine.Places == 0:
+			free -= ahead
+		case at-mine.Since >= int64(placeTurn):
+			free = 0
+		}
+	}
+	s.granted = max(min(s.granted, free), 0)
 	if s.granted < int(m.limit.Load()) {
 		m.setLimit(s.granted)
 	}
 	held := max(s.granted, m.Inside()) // attempts that run on keep their places
 	if held > 0 || !s.leaving {
-		next := holder{Places: held, Wants: wants, Until: at + int64(placeLease)}
+		next := holder{Places: held, Wants: wants, Until: at + int64(placeLease), Since: min(mine.Since, at)}
+		if mine.Until == 0 || (held > 0) != (mine.Places > 0) {
+			next.Since = at
+		}
 		if next.Places == mine.Places && next.Wants == mine.Wants && mine.Until-at > int64(placeLease/2) {
 			next.Until = mine.Until
 		}

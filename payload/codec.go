@@ -97,6 +97,8 @@ func (c *Codec) Decode(bound string, sealed []byte) ([]byte, error) {
 	switch {
 	case e.Version != version:
 		return nil, fmt.Errorf("the envelope has version %d, this program reads version %d", e.Version, version)
+	case e.Key == "" && e.Compression == "":
+		return nil, errors.New("the encoded text is damaged: it is neither encrypted nor compressed")
 	case e.Compression != "" && e.Compression != compression:
 		return nil, fmt.Errorf("unknown compression %q", e.Compression)
 	case e.Size < 0 || e.Size > MaxSize:

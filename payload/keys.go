@@ -72,7 +72,8 @@ func NewKeys(list ...Key) (*Keys, error) {
 // lines and lines that begin with # are skipped. Errors name lines, never secrets.
 func ReadKeys(r io.Reader) (*Keys, error) {
 	var list []Key
-	lines := bufio.NewScanner(io.LimitReader(r, maxKeys*maxKeyRow))
+	limited := &io.LimitedReader{R: r, N: maxKeys*maxKeyRow + 1}
+	lines := bufio.NewScanner(limited)
 	for n := 1; lines.Scan(); n++ {
 		fields := strings.Fields(lines.Text())
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
@@ -89,6 +90,9 @@ func ReadKeys(r io.Reader) (*Keys, error) {
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("payload: read keys: %w", err)
+	}
+	if limited.N <= 0 { // what follows would be lost
+		return nil, fmt.Errorf("payload: the keys have more than %d bytes", maxKeys*maxKeyRow)
 	}
 	return NewKeys(list...)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +21,7 @@ import (
 const (
 	interval      = 250 * time.Millisecond // between exchanges; an opening of a breaker reaches every process within two of them
 	minPause      = 10 * time.Millisecond  // after an exchange, so that a limit in great demand costs at most 100 exchanges a second
-	answerTimeout = time.Second            // for an answer of the store
+	answerTimeout = time.Second            // for an exchange, with all its tries
 	maxTries      = 10                     // of an exchange that other processes overtake
 )
 
@@ -199,6 +200,8 @@ func (h *Hub) round(ctx context.Context) error {
 	if len(due) == 0 {
 		return nil
 	}
+	// In another order each time, so that all executors of a process that share a limit come first in turn.
+	rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
 	err := h.exchange(ctx, due)
 	h.mu.Lock()
 	h.links = slices.DeleteFunc(h.links, func(l *Link) bool { return l.left }) // also after an error: their tokens are lost
@@ -243,22 +246,25 @@ func (h *Hub) try(ctx context.Context, links []*Link) (overtaken []*Link, err er
 	if len(snapshot.States) != len(links) {
 		return nil, fmt.Errorf("sharing: the store returned %d states instead of %d", len(snapshot.States), len(links))
 	}
-	var changed []*Link
+	var changed [][]*Link // by state; executors of one process may share a limit
 	var states []State
 	for i, l := range links {
 		s := snapshot.States[i]
-		if slices.ContainsFunc(states, func(other State) bool { return other.Name == s.Name }) {
-			overtaken = append(overtaken, l) // by another executor of this process
+		if at := slices.IndexFunc(states, func(other State) bool { return other.Name == s.Name }); at >= 0 {
+			if data := l.member.Change(snapshot.Now, states[at].Data); data != nil {
+				states[at].Data = data
+			}
+			changed[at] = append(changed[at], l)
 			continue
 		}
 		if s.Data = l.member.Change(snapshot.Now, s.Data); s.Data == nil {
 			l.member.Settle(nil)
 			continue
 		}
-		changed, states = append(changed, l), append(states, s)
+		changed, states = append(changed, []*Link{l}), append(states, s)
 	}
 	if len(states) == 0 {
-		return overtaken, nil
+		return nil, nil
 	}
 	stored, err := h.store.Swap(ctx, states)
 	if err == nil && len(stored) != len(states) {
@@ -267,11 +273,13 @@ func (h *Hub) try(ctx context.Context, links []*Link) (overtaken []*Link, err er
 	if err != nil {
 		return nil, err
 	}
-	for i, l := range changed {
-		if stored[i] {
+	for i, group := range changed {
+		if !stored[i] {
+			overtaken = append(overtaken, group...)
+			continue
+		}
+		for _, l := range group {
 			l.member.Settle(nil)
-		} else {
-			overtaken = append(overtaken, l)
 		}
 	}
 	return overtaken, nil

@@ -14,6 +14,7 @@ const (
 	ahead     = 100 * time.Millisecond // of a pool's refill that may be lent; the demand of fast limits comes in lots of that length
 	userTime  = 30 * time.Second       // after which a silent process no longer counts
 	seen      = userTime / 3           // how often a process that only stays tells so
+	putBack   = time.Second            // a state from further ahead means that the store's clock was put back
 	lotShare  = 10                     // a lot is at most one tenth of the capacity
 )
 
@@ -63,7 +64,11 @@ func readPool(now time.Time, data []byte, t Terms) pool {
 	if data == nil || json.Unmarshal(data, &p) != nil {
 		p = pool{Tokens: t.capacity(), At: now.UnixNano()}
 	}
-	if elapsed := now.UnixNano() - p.At; elapsed > 0 {
+	elapsed := now.UnixNano() - p.At
+	switch {
+	case elapsed < -int64(putBack): // otherwise the pool would not be refilled until the clock has caught up
+		p.At = now.UnixNano()
+	case elapsed > 0:
 		if t.Refill > 0 {
 			p.Tokens += int64(min(t.Refill*float64(elapsed), float64(2*t.capacity()))) // tokens/s · ns is units
 		}
@@ -102,6 +107,9 @@ func (p *pool) take(wanted int64, t Terms) int64 {
 func (p *pool) use(id string, now time.Time, leaves bool) (changed bool) {
 	at := now.UnixNano()
 	for user, last := range p.Users {
+		if last-at > int64(putBack) { // the store's clock was put back
+			p.Users[user], changed = at, true
+		}
 		if at-last > int64(userTime) || user == id && leaves {
 			delete(p.Users, user)
 			delete(p.Beyond, user)
