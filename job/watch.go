@@ -162,6 +162,10 @@ func (r *relay) run(ctx context.Context) {
 		r.publish(context.WithoutCancel(ctx))
 	}
 	if r.own != nil {
+		r.publish(context.WithoutCancel(ctx))
+		if len(r.pending) == 0 { // that was what an outage had left; more may have come since
+			r.publish(context.WithoutCancel(ctx))
+		}
 		r.events.leave(r.own)
 	}
 }

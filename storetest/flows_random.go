@@ -20,7 +20,19 @@ func randomFlowCases() []jobsCase {
 		fewerChecks()
 		rapid.Check(struct{ *testing.T }{s.T}, func(t *rapid.T) {
 			m := newFlowModel(s, t)
-			t.Repeat(map[string]func(*rapid.T){"": m.compare, "settle": m.settle, "settle again": m.settle, "change": m.change, "retry the flow": m.retry})
+			tended := func(f func(*rapid.T)) func(*rapid.T) { return f }
+			if limiter, ok := s.Store.(job.Limiter); ok && rapid.Bool().Draw(t, "limited") {
+				l := policy.JobLimit{Name: "many", Concurrency: 1000}
+				s.must(limiter.SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Queue: m.queue, Name: "many"}, Limit: &l}), nil)
+				s.settled()
+				tended = func(f func(*rapid.T)) func(*rapid.T) {
+					return func(t *rapid.T) { f(t); s.settled() }
+				}
+			}
+			t.Repeat(map[string]func(*rapid.T){
+				"": m.compare, "settle": tended(m.settle), "settle again": tended(m.settle), "change": tended(m.change), "change many": tended(m.changeMany),
+				"retry the flow": tended(m.retry),
+			})
 		})
 	}}}
 }
@@ -180,6 +192,33 @@ func (m *flowModel) compare(t *rapid.T) {
 	if len(got) > 0 {
 		if diff := m.g.miscounted(); diff != "" {
 			t.Fatalf("J20: status (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// changeMany changes several jobs of the flow in one call.
+func (m *flowModel) changeMany(t *rapid.T) {
+	action := rapid.SampledFrom([]job.Action{job.ActionRetry, job.ActionRetry, job.ActionRetry, job.ActionCancel, job.ActionDelete}).Draw(t, "action")
+	var names []string
+	for _, name := range m.names {
+		if rapid.IntRange(0, 1).Draw(t, "pick") == 0 && m.nodes[name].state != "" && action.Applies(m.nodes[name].state) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	m.g.change(action, m.g.on(names...), 100)
+	for _, name := range names {
+		switch action {
+		case job.ActionRetry:
+			if m.nodes[name].state != job.Ready {
+				m.restart(name)
+			}
+		case job.ActionCancel:
+			m.end(name, job.Cancelled)
+		default:
+			m.end(name, "")
 		}
 	}
 }

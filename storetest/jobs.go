@@ -39,7 +39,7 @@ func Jobs(t *testing.T, o JobsOptions) {
 	for _, group := range [][]jobsCase{
 		stateCases(), waitingCases(), startCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(), activityCases(),
 		changeCases(), redriveCases(), causeCases(), maintenanceCases(), sharedCases(), concurrencyCases(), workerCases(), eventCases(), settingCases(), limitCases(), searchCases(), randomCases(),
-		needCases(), failedNeedCases(), combinedFlowCases(), randomFlowCases(),
+		needCases(), failedNeedCases(), combinedFlowCases(), removedFlowCases(), randomFlowCases(),
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {

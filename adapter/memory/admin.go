@@ -118,6 +118,9 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	for _, e := range s.matching(f, "", limit, func(e *entry) bool {
 		return action.Applies(e.State) && (action != job.ActionRetry || s.hold(e, now))
 	}) {
+		if e.State == job.Waiting && e.WaitsFor == "" { // freed by this call, and on its way to the gate
+			s.tend(now)
+		}
 		if action == job.ActionDelete {
 			s.drop(e)
 		} else {

@@ -54,7 +54,7 @@ func (s *Jobs) EnqueueFlow(ctx context.Context, n job.NewFlow) (job.FlowReceipt,
 	if err != nil {
 		return job.FlowReceipt{}, err
 	}
-	defer s.mu.Unlock()
+	defer s.leave()
 	receipt := job.FlowReceipt{ID: n.ID, Durability: job.InMemory}
 	if s.flows.byID[n.ID] != nil {
 		return job.FlowReceipt{ID: n.ID, Existed: true}, nil

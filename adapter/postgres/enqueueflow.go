@@ -12,7 +12,15 @@ import (
 )
 
 const (
-	addFlowSQL  = `INSERT INTO {{schema}}.flow (id, layers, jobs) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING RETURNING seq`
+	addFlowSQL = `INSERT INTO {{schema}}.flow (id, layers, jobs) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING RETURNING seq`
+	// forgetFlowSQL forgets a flow whose jobs were all deleted, for which maintenance has had no time yet.
+	forgetFlowSQL = `
+WITH gone AS (
+    DELETE FROM {{schema}}.flow f WHERE f.id = $1 AND NOT EXISTS (SELECT FROM {{schema}}.flow_node n JOIN {{schema}}.job b ON b.id = n.job_id WHERE n.flow = f.seq) RETURNING seq
+), nodes AS (
+    DELETE FROM {{schema}}.flow_node n USING gone WHERE n.flow = gone.seq
+)
+SELECT seq FROM gone`
 	addNodesSQL = `
 INSERT INTO {{schema}}.flow_node (flow, job_id, position, layer, unmet, on_failure, name, needs, dependents, sole)
 SELECT $1::bigint, job_id, position, layer, nullif(unmet, -1), on_failure, name, needs::integer[], dependents::integer[], sole::uuid[]
@@ -148,8 +156,14 @@ func prepareFlow(f job.NewFlow) ([]entry, error) {
 
 // storeFlow stores a flow unless its ID exists.
 func (j *Jobs) storeFlow(f job.NewFlow, entries []entry, w flowWriter) (job.FlowReceipt, error) {
+	none := func(err error) bool { return errors.Is(err, pgx.ErrNoRows) || errors.Is(err, sql.ErrNoRows) }
 	seq, err := w.add(j.db.sql(addFlowSQL), f.ID, f.Layers, len(f.Jobs))
-	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, sql.ErrNoRows) {
+	if none(err) {
+		if _, err = w.add(j.db.sql(forgetFlowSQL), f.ID); err == nil {
+			seq, err = w.add(j.db.sql(addFlowSQL), f.ID, f.Layers, len(f.Jobs))
+		}
+	}
+	if none(err) {
 		return job.FlowReceipt{ID: f.ID, Existed: true}, nil
 	}
 	for start := 0; start < len(entries) && err == nil; start += flowChunk {

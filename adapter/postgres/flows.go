@@ -35,10 +35,10 @@ WHERE n.job_id = l.job_id`
 WITH gone AS (
     DELETE FROM {{schema}}.flow_change WHERE (SELECT pg_try_advisory_xact_lock($1)) RETURNING *
 ), added AS (
-    SELECT flow, sum(jobs) AS jobs, sum(completed) AS completed, sum(dead) AS dead, sum(cancelled) AS cancelled FROM gone GROUP BY flow
+    SELECT flow, sum(jobs) AS jobs, sum(completed) AS completed, sum(dead) AS dead, sum(cancelled) AS cancelled, bool_and(jobs < 0) AS removed FROM gone GROUP BY flow
 )
 UPDATE {{schema}}.flow f SET jobs = f.jobs + a.jobs, completed = f.completed + a.completed, dead = f.dead + a.dead, cancelled = f.cancelled + a.cancelled,
-    finished_at = CASE WHEN f.completed + a.completed + f.dead + a.dead + f.cancelled + a.cancelled = f.jobs + a.jobs THEN statement_timestamp() END
+    finished_at = CASE WHEN f.completed + a.completed + f.dead + a.dead + f.cancelled + a.cancelled = f.jobs + a.jobs THEN CASE WHEN a.removed THEN coalesce(f.finished_at, statement_timestamp()) ELSE statement_timestamp() END END
 FROM added a WHERE f.seq = a.flow`
 	forgetFlowsSQL = `WITH gone AS (DELETE FROM {{schema}}.flow WHERE jobs <= 0 RETURNING seq) DELETE FROM {{schema}}.flow_node n USING gone WHERE n.flow = gone.seq`
 
@@ -82,7 +82,7 @@ WHERE `
 	nodesSQL  = `
 SELECT n.position, n.name, n.layer, n.job_id::text, b.type, s.state, n.on_failure, ` + unmetSQL + `, n.needs, cardinality(n.dependents) + cardinality(n.sole), CASE WHEN $5 THEN s.output END
 FROM (%s) n JOIN {{schema}}.job b ON b.id = n.job_id, ` + stateSQL + ` ORDER BY n.position`
-	nodePageSQL = ` n.position > $2 AND ($3 = '' OR n.name = $3) ORDER BY n.position LIMIT $4`
+	nodePageSQL = ` n.position > $2 AND ($3 = '' OR n.name = $3) AND EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = n.job_id) ORDER BY n.position LIMIT $4`
 )
 
 // removeOfFlows removes up to limit finished jobs of flows whose time is over.
@@ -118,7 +118,7 @@ func (j *Jobs) Flow(ctx context.Context, id string) (status job.FlowStatus, err 
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
-		if len(found) == 0 {
+		if len(found) == 0 || found[0].Jobs == 0 { // maintenance will forget it
 			return &job.NotFoundError{What: "flow", ID: id}
 		}
 		status = job.FlowStatus{FlowInfo: found[0]}
@@ -139,16 +139,18 @@ func (j *Jobs) Flow(ctx context.Context, id string) (status job.FlowStatus, err 
 // Flows implements job.FlowStore.
 func (j *Jobs) Flows(ctx context.Context, q job.FlowQuery) (page []job.FlowInfo, err error) {
 	b := &pgx.Batch{}
-	j.flowInfos(b, &page, `$1 = 0 OR f.seq < $1 ORDER BY f.seq DESC LIMIT $2`, q.Below, cmp.Or(max(q.Limit, 0), 100))
+	j.flowInfos(b, &page, `($1 = 0 OR f.seq < $1) AND f.jobs + coalesce(c.jobs, 0) > 0 ORDER BY f.seq DESC LIMIT $2`, q.Below, cmp.Or(max(q.Limit, 0), 100))
 	return page, j.db.run(ctx, "flows", b)
 }
 
-// neighboursSQL selects the needs or the dependents of the job $1.
+// neighboursSQL selects the needs or the dependents of the job $1. A handler reads all needs, page by page: a page reads no others.
 func neighboursSQL(needs bool) string {
-	at := `SELECT n.* FROM unnest(me.%s) p(position) JOIN {{schema}}.flow_node n ON n.flow = me.flow AND n.position = p.position`
-	list := fmt.Sprintf(at, "needs")
+	list := `SELECT n.* FROM (SELECT position FROM unnest(me.needs) u(position) WHERE position > $2 ORDER BY position) p
+    JOIN {{schema}}.flow_node n ON n.flow = me.flow AND n.position = p.position
+    WHERE ($3 = '' OR n.name = $3) AND EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = n.job_id) ORDER BY p.position LIMIT $4`
 	if !needs {
-		list = fmt.Sprintf(at, "dependents") + ` UNION ALL SELECT n.* FROM unnest(me.sole) p(id) JOIN {{schema}}.flow_node n ON n.job_id = p.id`
+		list = `SELECT n.* FROM unnest(me.dependents) p(position) JOIN {{schema}}.flow_node n ON n.flow = me.flow AND n.position = p.position
+    UNION ALL SELECT n.* FROM unnest(me.sole) p(id) JOIN {{schema}}.flow_node n ON n.job_id = p.id`
 	}
 	return `SELECT n.* FROM {{schema}}.flow_node me, LATERAL (` + list + `) n WHERE me.job_id = $1 AND`
 }

@@ -22,7 +22,7 @@ const (
 	unmetSQL    = `SELECT unmet FROM tenet_flow_node WHERE job = ?`
 	unfreedSQL  = `WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'waiting' AND waits_for = 'needs'`
 	recountSQL  = `UPDATE tenet_flow SET jobs = jobs + ?2, completed = completed + ?3, dead = dead + ?4, cancelled = cancelled + ?5 WHERE seq = ?1`
-	finishedAll = `UPDATE tenet_flow SET finished_at = iif(completed + dead + cancelled = jobs, ?2, 0) WHERE seq = ?1`
+	finishedAll = `UPDATE tenet_flow SET finished_at = iif(completed + dead + cancelled = jobs, iif(finished_at > 0, finished_at, ?2), 0) WHERE seq = ?1`
 
 	// doomedSQL adds to waiting jobs that are to be cancelled those that are cancelled because of them.
 	doomedSQL = `WITH RECURSIVE doomed (position) AS (SELECT value FROM json_each(?2)
@@ -105,10 +105,9 @@ func positions(list []int32) string {
 
 // movedFlow is what jobs of one flow that went to other states mean for the flow and its jobs.
 type movedFlow struct {
-	job.FlowInfo                  // what is to be added
-	ends         []end            // of jobs that others need
-	dependents   map[int]*node    // by position
-	moved        map[int64]*entry // jobs of all flows, by seq
+	job.FlowInfo               // what is to be added
+	ends         []end         // of jobs that others need
+	dependents   map[int]*node // by position
 }
 
 // end is the end of a job, in a state; "" for a job that is removed.
@@ -141,7 +140,7 @@ func flowsMoved(q querier, moved []*entry) error {
 	err := each(q, selection{text: movedSQL, args: []any{list(moved, seqOf)}, into: []any{&seq, &flow, &text}}, func() error {
 		f, e := flows[flow], bySeq[seq]
 		if f == nil {
-			f = &movedFlow{dependents: map[int]*node{}, moved: bySeq}
+			f = &movedFlow{dependents: map[int]*node{}}
 			flows[flow] = f
 		}
 		f.Count(e.was, e.State)
@@ -218,17 +217,10 @@ func (f *movedFlow) write(q querier, flow int64) error {
 	if err != nil {
 		return err
 	}
-	cancelled = slices.DeleteFunc(cancelled, func(e *entry) bool { return f.removed(e.seq) })
 	for _, e := range cancelled {
 		e.CancelUnmet(at)
 	}
 	return save(q, append(entries, cancelled...))
-}
-
-// removed reports whether a job is being removed.
-func (f *movedFlow) removed(seq int64) bool {
-	e := f.moved[seq]
-	return e != nil && e.State == ""
 }
 
 // judge reads the dependents, and notes what the ends mean for each of them.
@@ -243,11 +235,9 @@ func (f *movedFlow) judge(q querier, flow int64) error {
 	slices.Sort(asked)
 	selected := selection{text: atSQL, args: []any{flow, list(asked, func(at int64) int64 { return at })}, into: []any{&d.job, &at, &d.unmet, &onFailure}}
 	err := each(q, selected, func() error {
-		if !f.removed(d.job) {
-			one := d
-			one.onFailure = job.OnFailure(onFailure)
-			f.dependents[at] = &one
-		}
+		one := d
+		one.onFailure = job.OnFailure(onFailure)
+		f.dependents[at] = &one
 		return nil
 	})
 	for _, x := range f.ends {
@@ -372,7 +362,9 @@ func (s *Jobs) FlowNodes(ctx context.Context, query job.NodeQuery) (page []job.F
 			of, column = query.DependsOn, `dependents`
 		}
 		find = `SELECT n.job FROM tenet_flow_node AS n JOIN tenet_job AS j ON j.seq = n.job WHERE j.id = ?`
-		text = `n.flow = (SELECT flow FROM tenet_flow_node WHERE job = ?1) AND n.position IN (SELECT value FROM json_each((SELECT ` + column + ` FROM tenet_flow_node WHERE job = ?1)))`
+		text = `n.flow = (SELECT flow FROM tenet_flow_node WHERE job = ?1) AND n.position IN (SELECT v.value
+FROM tenet_flow_node AS me CROSS JOIN json_each(me.` + column + `) AS v CROSS JOIN tenet_flow_node AS x ON x.flow = me.flow AND x.position = v.value
+WHERE me.job = ?1 AND v.value > ?2 AND (?3 = '' OR x.name = ?3) LIMIT ?4 + 0)`
 	}
 	err = s.view(ctx, "flow nodes", func(q querier) error {
 		seq := int64(0)

@@ -129,19 +129,20 @@ func drop(q querier, gone []*entry) error {
 	if err := pass(q, moves, time.Time{}); err != nil {
 		return err
 	}
-	if err := flowsMoved(q, inFlows); err != nil {
-		return err
-	}
 	seqs := list(gone, seqOf)
-	if len(inFlows) > 0 {
-		if err := q.exec(dropNodesSQL, seqs); err != nil {
-			return err
-		}
-	}
 	if err := q.exec(dropHistorySQL, seqs); err != nil {
 		return err
 	}
-	return q.exec(dropSQL, seqs)
+	if err := q.exec(dropSQL, seqs); err != nil {
+		return err
+	}
+	if len(inFlows) == 0 {
+		return nil
+	}
+	if err := flowsMoved(q, inFlows); err != nil { // after the rows are gone, so that it frees and cancels none of these jobs
+		return err
+	}
+	return q.exec(dropNodesSQL, seqs)
 }
 
 // Lead implements job.Elector. It returns a *job.DurationError for a ttl outside the limits of leases.
