@@ -17,7 +17,7 @@ import (
 // empty flow. Build it with Add, Chain and Group, and store it with [Client.EnqueueFlow]. It is not safe for concurrent use.
 type Flow struct {
 	// ID names the flow for operators, at most 128 bytes without control characters. Default: a UUIDv7. Storing a second flow
-	// under an ID that exists changes nothing.
+	// under an ID that exists changes nothing; an ID is free again once all jobs of its flow have been removed.
 	ID   string
 	Jobs []FlowJob
 }

@@ -168,7 +168,7 @@ func (s *Jobs) place(e *entry) {
 	was := e.was
 	s.count(e)
 	switch e.State {
-	case job.Waiting: // nothing looks for it but its ID, or the line that it enters at the gate
+	case job.Waiting: // nothing looks for it but its ID, or the line that it enters once the gate is tended, before the lock is released
 	case job.Ready:
 		s.jobs.line(e.Queue, e.Type).add(e)
 		s.work.Ring()
