@@ -39,6 +39,9 @@ func (s *Server) auditRoutes() {
 	}
 	s.raw(read, "application/jsonl", s.readAudit)
 	register(s, audits.route(http.MethodGet, "/v1/audit/heads", "audit-heads", "List the ends of the chains of the audit log"), func(ctx context.Context, _ *struct{}) (*answer[api.Heads], error) {
+		if err := callerOf(ctx).unbound(); err != nil {
+			return nil, err
+		}
 		list, err := s.options.Audit.Heads(ctx)
 		if list == nil {
 			list = []audit.Head{}

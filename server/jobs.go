@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/secrets"
 	"github.com/tenetdev/tenet/job"
@@ -102,7 +102,7 @@ func shown(who *caller, asked bool) (*secrets.Redaction, error) {
 
 func redacted(r *job.Record, with *secrets.Redaction) *job.Record {
 	hidden := *r
-	hidden.Payload, hidden.Meta = with.JSON(r.Payload), with.Map(r.Meta)
+	hidden.Payload, hidden.Output, hidden.Meta = with.JSON(r.Payload), with.JSON(r.Output), with.Map(r.Meta)
 	return &hidden
 }
 
@@ -113,8 +113,8 @@ func filterFor(who *caller, f api.JobFilter) (job.Filter, error) {
 		return parsed, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	for _, t := range parsed.Terms {
-		name := t.Path[strings.LastIndexByte(t.Path, '.')+1:]
-		if name != "" && new(secrets.Redaction).Secret(name) && !who.Has(policystore.ScopeOperate) {
+		hides := func(v filter.Value) bool { return new(secrets.Redaction).Hides(t.Path, v.Text) }
+		if t.Path != "" && slices.ContainsFunc(t.Values, hides) && !who.Has(policystore.ScopeOperate) {
 			_, err = shown(who, true) // a filter would tell whether a guess is right
 			return parsed, err
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/deliver"
 	"github.com/tenetdev/tenet/server/internal/documents"
 	"github.com/tenetdev/tenet/server/internal/redrives"
@@ -178,7 +179,13 @@ func (s *Server) routes() {
 
 // Handler returns the handler of all requests. It can be mounted in another server, without a prefix.
 func (s *Server) Handler() http.Handler {
-	return s.observe(http.NewCrossOriginProtection().Handler(s.mux))
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		(&problem{Problem: api.Problem{
+			Status: http.StatusForbidden, Detail: "a browser sent this change from the page of another site", Remedy: "send it from a page of this server",
+		}}).write(w)
+	}))
+	return s.observe(protection.Handler(s.mux))
 }
 
 // Local returns the API for a part of the same program, such as the web UI. It identifies callers like Handler, and does not

@@ -54,6 +54,12 @@ func (c *caller) mayChange(x *job.Setting) error {
 	return nil
 }
 
+// definesPeriodic reports whether a setting says what a periodic job is.
+func definesPeriodic(x *job.Setting) bool {
+	p, _, err := x.Periodic()
+	return err == nil && p != nil
+}
+
 func (s *Server) listSettings(ctx context.Context, _ *struct{}) (*answer[api.Settings], error) {
 	store, err := s.settingStore()
 	if err != nil {
@@ -100,12 +106,24 @@ func (s *Server) putSetting(ctx context.Context, in *settingChange) (*answer[api
 		return nil, err
 	}
 	if x.Kind == job.SettingPeriodic { // a default that is replaced or deleted
+		known := definesPeriodic(&x) || definesPeriodic(&before)
+		if !known {
+			ended := job.Setting{Kind: x.Kind, Name: x.Name, Value: before.Previous}
+			if err := who.mayChange(&ended); err != nil {
+				return nil, err
+			}
+			known = definesPeriodic(&ended)
+		}
 		for _, p := range s.options.Periodic {
 			if p.Name == x.Name {
+				known = true
 				if err := who.mayQueue(cmp.Or(p.Request.Queue, job.DefaultQueue)); err != nil {
 					return nil, err
 				}
 			}
+		}
+		if !known && len(who.Queues) > 0 { // only the workers know its queue
+			return nil, boundProblem("queues", who.Queues)
 		}
 	}
 	if in.Body.Version != nil && *in.Body.Version != version {

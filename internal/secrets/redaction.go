@@ -35,6 +35,21 @@ func (r *Redaction) Secret(name string) bool {
 	return false
 }
 
+// Hides reports whether a text is hidden at a path of names with dots between them: below the name of a secret, or as a URL with
+// a password.
+func (r *Redaction) Hides(path, text string) bool {
+	if r.Show {
+		return false
+	}
+	name := ""
+	for name = range strings.SplitSeq(path, ".") {
+		if r.Secret(name) {
+			return true
+		}
+	}
+	return strings.EqualFold(name, "url") && withoutPassword(text) != text
+}
+
 // Map returns a copy without secrets.
 func (r *Redaction) Map(m map[string]string) map[string]string {
 	if r.Show {

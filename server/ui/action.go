@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,7 @@ type preview struct {
 	Button  string // "Retry 12,000 jobs"
 	Danger  bool   // it cannot be undone
 	Command string // the same on the command line, without what the fields say
+	Last    string // what the command line says behind the fields
 	Nothing bool   // there is nothing to do: no button
 	// Extra is shown below the text, by the template named in ExtraTemplate.
 	ExtraTemplate string
@@ -69,6 +71,9 @@ func (p *preview) CommandLine() string {
 		if words := p.Fields[i].words(); words != "" {
 			line = append(line, words)
 		}
+	}
+	if p.Last != "" {
+		line = append(line, p.Last)
 	}
 	return strings.Join(line, " ")
 }
@@ -225,11 +230,14 @@ func (u *UI) serveShown(w http.ResponseWriter, q *request, a *action) {
 
 // returnPath is the page that an action came from, under the prefix.
 func (u *UI) returnPath(r *request) string {
-	target := r.query.Get("return")
-	if p, err := url.Parse(target); err != nil || p.Scheme != "" || p.Host != "" || p.Path != u.options.Prefix && !strings.HasPrefix(p.Path, u.options.Prefix+"/") {
+	p, err := url.Parse(r.query.Get("return"))
+	if err != nil || p.Scheme != "" || p.Host != "" {
 		return u.href("")
 	}
-	return target
+	if clean := path.Clean(p.Path); clean != u.options.Prefix && !strings.HasPrefix(clean, u.options.Prefix+"/") { // as redirections and browsers clean it
+		return u.href("")
+	}
+	return p.RequestURI() // in which a backslash, which browsers take for a slash, is escaped
 }
 
 const noticeCookie = "tenet_notice"

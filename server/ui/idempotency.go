@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/idempotency"
@@ -47,14 +48,21 @@ func (r recordRow) Command(verb string, more ...string) string {
 }
 
 func recordCommand(verb string, id api.RecordID, more ...string) string {
-	parts := []string{"idempotency", verb, id.Key}
+	parts := []string{"idempotency", verb}
+	if !strings.HasPrefix(id.Key, "-") {
+		parts = append(parts, id.Key)
+	}
 	if id.TenantID != "" {
 		parts = append(parts, "--tenant", id.TenantID)
 	}
 	if id.Operation != "" {
 		parts = append(parts, "--operation", id.Operation)
 	}
-	return commandLine(append(parts, more...))
+	parts = append(parts, more...)
+	if strings.HasPrefix(id.Key, "-") { // which is no flag
+		parts = append(parts, "--", id.Key)
+	}
+	return commandLine(parts)
 }
 
 // recordID reads the name of a record from the page's address.

@@ -19,6 +19,7 @@ import (
 const (
 	liveEvery = time.Second      // the most often a page is rendered anew for those who watch it
 	liveBeat  = 15 * time.Second // a silent stream gets a comment, so that proxies keep it open
+	liveRetry = 5 * time.Second  // how long after a failure a page is rendered anew, if nothing changes before
 	liveWrite = 10 * time.Second // a browser that takes longer for an update is cut off
 	maxLive   = 1000             // streams
 )
@@ -181,9 +182,14 @@ func (l *live) follow(ctx context.Context, key string, w *watched) {
 		if w.page.moving && err == nil {
 			continue
 		}
+		var again <-chan time.Time
+		if err != nil { // what has changed was not shown
+			again = time.After(liveRetry)
+		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-again:
 		case _, open := <-changed:
 			if !open { // the server drains
 				return
@@ -231,9 +237,10 @@ func (l *live) end(key string, w *watched) {
 func event(name string, data []byte) []byte {
 	var b bytes.Buffer
 	b.WriteString("event: " + name + "\n")
+	data = bytes.ReplaceAll(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n")) // as in HTML; all end a line of a stream
 	for line := range bytes.Lines(data) {
 		b.WriteString("data: ")
-		b.Write(bytes.TrimRight(line, "\r\n"))
+		b.Write(bytes.TrimRight(line, "\n"))
 		b.WriteByte('\n')
 	}
 	b.WriteByte('\n')

@@ -39,6 +39,15 @@ func newRedriveAction() *action {
 			return "", "", err
 		}
 		body.Filter.Filter = s
+		if n, err := strconv.Atoi(r.PostFormValue("count")); err == nil {
+			var found api.RedrivePreview
+			if err := r.ask("/v1/redrives/preview", body.RedriveSelection, &found); err != nil {
+				return "", "", err
+			}
+			if found.Total > n {
+				return "", "", formFault("More jobs match now than were counted: look at them, and decide anew.")
+			}
+		}
 		var made api.Redrive
 		if err := r.change(client.Call{Method: http.MethodPost, Path: "/v1/redrives", Body: body}, &made); err != nil {
 			return "", "", err

@@ -273,7 +273,7 @@
 			if (says.several !== undefined) value = value.split(/[\s,]+/).filter(Boolean).join(",");
 			return value === "" || value === says.usual ? says.unset : says.flag.replace("VALUE", () => quoted(value));
 		});
-		const line = [form.dataset.command, ...words].filter(Boolean).join(" ");
+		const line = [form.dataset.command, ...words, form.dataset.last].filter(Boolean).join(" ");
 		$("code", shown).textContent = $("[data-copy]", shown).dataset.copy = line;
 	});
 	document.addEventListener("click", (event) => {

@@ -26,7 +26,7 @@ func (s *Secrets) hide(r *job.Record) *job.Record {
 		return r
 	}
 	hidden := *r
-	hidden.Payload, hidden.Meta = s.Payload(r.Payload), s.Map(r.Meta)
+	hidden.Payload, hidden.Output, hidden.Meta = s.Payload(r.Payload), s.JSON(r.Output), s.Map(r.Meta)
 	return &hidden
 }
 

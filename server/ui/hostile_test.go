@@ -1,0 +1,136 @@
+package ui_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/adapter/sqlite"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server"
+)
+
+func TestS5SigningInLeadsToNoOtherSite(t *testing.T) {
+	s := newSite(t, nil)
+	secret := s.token(policystore.Token{Name: "me", Scopes: []policystore.Scope{policystore.ScopeRead}})
+	base, err := url.Parse(s.http.URL + "/ui/login")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{`/ui/../\evil.example/`, `/ui/..\\evil.example`, "/ui/..//evil.example", "/ui/..%2f/evil.example", "/ui/\t/../\\evil.example"} {
+		browser := s.browser()
+		browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		answer, err := browser.PostForm(base.String()+"?return="+url.QueryEscape(target), url.Values{"token": {secret}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		// A browser takes a backslash for a slash, and leaves out tabs.
+		location := strings.NewReplacer(`\`, "/", "\t", "").Replace(answer.Header.Get("Location"))
+		to, err := base.Parse(location)
+		if err != nil || to.Host != base.Host || !strings.HasPrefix(to.Path, "/ui") {
+			t.Errorf("%q leads to %q: %v, %v", target, answer.Header.Get("Location"), to, err)
+		}
+	}
+}
+
+func TestU1AnUpdateKeepsCarriageReturns(t *testing.T) {
+	s := newSite(t, nil)
+	receipts := s.enqueue(job.Request{Type: "email:send", Queue: "mail", Payload: []byte(`{}`), Meta: map[string]string{"note": "first\r\rid: 7\revent: other\rlast"}})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.http.URL+"/ui/live?page="+url.QueryEscape("/ui/jobs/"+receipts[0].ID), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := s.http.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var text []byte
+	for part := make([]byte, 64<<10); !bytes.Contains(text, []byte("last")); {
+		n, err := answer.Body.Read(part)
+		if text = append(text, part[:n]...); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+	}
+	if i := bytes.IndexByte(text, '\r'); i >= 0 { // which ends a line for a browser
+		t.Errorf("a line ends in the middle of the content: %q", text[max(0, i-80):i+60])
+	}
+}
+
+func TestU4ACommandLineTakesNoKeyForAFlag(t *testing.T) {
+	s := newSite(t, nil)
+	page := html.UnescapeString(s.get("idempotency?key=" + url.QueryEscape("--server=http://evil.example")))
+	if strings.Contains(page, "get --server=http://evil.example") {
+		t.Error("the key is a flag of the command")
+	}
+}
+
+// awayJobs is a store whose searches fail while it is away.
+type awayJobs struct {
+	*sqlite.Jobs
+	away   *atomic.Bool
+	failed chan struct{}
+}
+
+func (a awayJobs) Search(ctx context.Context, s job.Search) (job.Found, error) {
+	if a.away.Load() {
+		select {
+		case a.failed <- struct{}{}:
+		default:
+		}
+		return job.Found{}, errors.New("the store is away")
+	}
+	return a.Jobs.Search(ctx, s)
+}
+
+func TestU1AChangeThatCouldNotBeShownIsShownLater(t *testing.T) {
+	away, failed := &atomic.Bool{}, make(chan struct{}, 1)
+	s := newSite(t, func(o *server.Options) { o.Jobs = awayJobs{o.Jobs.(*sqlite.Jobs), away, failed} })
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	s.enqueue(job.Request{Type: "first", Queue: "mail", Payload: []byte(`{}`)})
+	next := s.watch(ctx, "jobs")
+	if content := next(); !strings.Contains(content, "first") {
+		t.Fatal(content)
+	}
+	time.Sleep(3 * time.Second) // the first sign of change is one of the beginning
+	away.Store(true)
+	s.enqueue(job.Request{Type: "late", Queue: "mail", Payload: []byte(`{}`)})
+	select {
+	case <-failed:
+	case <-ctx.Done():
+		t.Fatal("the page was not rendered anew")
+	}
+	away.Store(false)
+	for content := next(); !strings.Contains(content, "late"); content = next() {
+		if content == "" {
+			t.Fatal("the page stays as it was before the change")
+		}
+	}
+}
+
+func TestU4ARedriveOfMoreJobsThanWereCountedIsPreviewedAgain(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed()                                                                                         // 15 dead jobs
+	form := url.Values{"count": {"10"}, "key": {"k"}, "canary": {"0"}, "rate": {"0"}, "stop": {"0"}} // of a preview before 5 of them died
+	has(t, s.post("do/dlq/redrive", form), "Redrive 15 jobs?")
+	stats, err := s.db.Jobs().Stats(t.Context())
+	if err != nil || stats["mail"].Dead+stats["documents"].Dead != 15 {
+		t.Errorf("jobs were released: %+v, %v", stats, err)
+	}
+	list, err := s.db.Jobs().Redrives(t.Context(), job.RedriveQuery{Limit: 10})
+	if err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
