@@ -11,7 +11,6 @@ import (
 
 const (
 	probeLease = 5 * time.Second        // of a probe: after that, it belongs to a process that died, or had no attempt for it
-	longer     = 6                      // times that the lease of a probe doubles while nobody has an attempt for it
 	waitTime   = 30 * time.Second       // how long a process without a probe counts as waiting for one
 	leaseAhead = 300 * time.Millisecond // before the end of the cooldown, probes are handed out
 )
@@ -51,7 +50,6 @@ type record struct {
 	Open      bool             `json:"open"`
 	At        int64            `json:"at,omitempty"`        // of the opening
 	Succeeded int              `json:"succeeded,omitempty"` // probes
-	Unused    int              `json:"unused,omitempty"`    // leases in a row that ended without a probe
 	Probes    map[string]hold  `json:"probes,omitempty"`    // by process
 	Waiting   map[string]int64 `json:"waiting,omitempty"`   // processes that were refused a probe, until a time
 }
@@ -72,7 +70,7 @@ func (r record) clone() record {
 func (r *record) cut(at int64) {
 	r.At = min(r.At, at)
 	for process, p := range r.Probes {
-		p.Until = min(p.Until, at+int64(probeLease<<longer))
+		p.Until = min(p.Until, at+int64(probeLease))
 		r.Probes[process] = p
 	}
 	for process, until := range r.Waiting {
@@ -82,7 +80,7 @@ func (r *record) cut(at int64) {
 
 // same reports whether two states are equal.
 func (r record) same(o record) bool {
-	return r.Phase == o.Phase && r.Open == o.Open && r.At == o.At && r.Succeeded == o.Succeeded && r.Unused == o.Unused &&
+	return r.Phase == o.Phase && r.Open == o.Open && r.At == o.At && r.Succeeded == o.Succeeded &&
 		maps.Equal(r.Probes, o.Probes) && maps.Equal(r.Waiting, o.Waiting)
 }
 
@@ -189,7 +187,6 @@ func (b member) report(r *record, local State, now time.Time) {
 		since := s.clock() - b.openedAt
 		*r = record{Phase: r.Phase + 1, Open: true, At: now.Add(-since).UnixNano()}
 	case r.Open && s.succeeded > 0:
-		r.Unused = 0
 		if r.Succeeded += s.succeeded; r.Succeeded >= b.policy.Load().Probes {
 			*r = record{Phase: r.Phase + 1}
 		}
@@ -203,7 +200,6 @@ func (b member) lease(r *record, now time.Time) {
 	for process, p := range r.Probes {
 		if process != id && p.Until <= at {
 			delete(r.Probes, process)
-			r.Unused++
 		} else if process != id {
 			others += p.Count
 		}
@@ -229,13 +225,6 @@ func (b member) lease(r *record, now time.Time) {
 		wanted = inFlight
 	}
 	granted := min(wanted, max(c.Probes-others, 0))
-	if granted == 0 && mine.Count > 0 && r.Open && !s.leaving {
-		r.Unused++ // with few attempts, each process would lose its probe before its next one
-	}
-	lease := probeLease
-	if inFlight == 0 {
-		lease <<= min(r.Unused, longer)
-	}
 	switch {
 	case granted == 0 && wanted > 0:
 		put(&r.Waiting, id, waiting)
@@ -243,7 +232,7 @@ func (b member) lease(r *record, now time.Time) {
 	case granted == 0:
 		delete(r.Probes, id)
 	case granted != mine.Count || mine.Until <= at || inFlight > 0 && mine.Until-at < int64(probeLease/2):
-		put(&r.Probes, id, hold{Count: granted, Until: at + int64(lease)})
+		put(&r.Probes, id, hold{Count: granted, Until: at + int64(probeLease)})
 	}
 }
 

@@ -51,6 +51,9 @@ func work(url string) error {
 		cancel()
 	}()
 	store, err := open(ctx, url, os.Getenv(envSchema))
+	if ctx.Err() != nil {
+		return nil // dismissed before it had begun
+	}
 	if err != nil {
 		return err
 	}
