@@ -51,11 +51,11 @@ func work(url string) error {
 		cancel()
 	}()
 	store, err := open(ctx, url, os.Getenv(envSchema))
-	if ctx.Err() != nil {
-		return nil // dismissed before it had begun
-	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil { // else it was dismissed before it had begun
 		return err
+	}
+	if ctx.Err() != nil {
+		return nil
 	}
 	file, err := os.OpenFile(os.Getenv(envLedger), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
