@@ -51,11 +51,11 @@ func work(url string) error {
 		cancel()
 	}()
 	store, err := open(ctx, url, os.Getenv(envSchema))
-	if err != nil && ctx.Err() == nil { // else it was dismissed before it had begun
-		return err
-	}
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // it was dismissed before it had begun
+	}
+	if err != nil {
+		return err
 	}
 	file, err := os.OpenFile(os.Getenv(envLedger), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
