@@ -97,7 +97,7 @@ func (a awayJobs) Search(ctx context.Context, s job.Search) (job.Found, error) {
 func TestU1AChangeThatCouldNotBeShownIsShownLater(t *testing.T) {
 	away, failed := &atomic.Bool{}, make(chan struct{}, 1)
 	s := newSite(t, func(o *server.Options) { o.Jobs = awayJobs{o.Jobs.(*sqlite.Jobs), away, failed} })
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s.enqueue(job.Request{Type: "first", Queue: "mail", Payload: []byte(`{}`)})
 	next := s.watch(ctx, "jobs")
