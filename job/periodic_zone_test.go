@@ -7,7 +7,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// TestJ22APeriodicJobOfTheStoreKeepsItsTimes stores jobs whose time zones have no name that all machines know.
+// TestJ22APeriodicJobOfTheStoreKeepsItsTimes tries to store jobs in time zones that another machine could not look up by name.
 func TestJ22APeriodicJobOfTheStoreKeepsItsTimes(t *testing.T) {
 	summer := time.Date(2027, 7, 1, 0, 0, 0, 0, time.UTC)
 	for _, zone := range []*time.Location{time.FixedZone("CET", 3600), time.FixedZone("", 7200), time.Local} {

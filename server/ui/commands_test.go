@@ -85,7 +85,7 @@ func TestU5TheCommandLineFollowsTheForm(t *testing.T) {
 		{"do/limits/set?name=per-tenant&queue=exports", map[string]string{"concurrency": "", "rate": "100", "per": "1m"}, "tenet limits set per-tenant --queue exports --key meta.tenant --rate 100 --per 1m"},
 		{"do/periodic/set", map[string]string{"name": "nightly", "cron": "0 3 * * *", "missed": "once", "job": `{"type":"x"}`}, `tenet periodic set nightly --cron '0 3 * * *' --missed once --job '{"type":"x"}'`},
 		{"do/tokens/create", map[string]string{"name": "ops", "scopes-read": "true", "scopes-operate": "true", "queues": "mail docs*", "expires": ""}, "tenet token create ops --scopes read,operate --queue 'mail,docs*'"},
-		{"do/idempotency/resolve?" + invoice4, map[string]string{"state": "failed", "message": "no such invoice"}, "tenet idempotency resolve invoice-4 --tenant acme --operation charge --as failed --message 'no such invoice'"},
+		{"do/idempotency/resolve?" + invoice4, map[string]string{"state": "failed", "message": "no such invoice"}, "tenet idempotency resolve --tenant acme --operation charge --as failed --message 'no such invoice' invoice-4"},
 		{"do/policies/mail/rollback/2", map[string]string{"message": "calmer", "steps": "1%,100%"}, "tenet policy rollback mail --to 2 --base 3 --message calmer --rollout 1%,100%"},
 	} {
 		b.open(c.path)

@@ -236,13 +236,15 @@ func plural(n any, one, many string) string {
 }
 
 // commandLine writes a command for a shell.
-func commandLine(parts []string) string {
-	out := []string{"tenet"}
-	for _, p := range parts {
-		if p == "" {
-			continue
+func commandLine(parts []string) string { return "tenet " + shellWords(parts) }
+
+// shellWords joins words that are not empty.
+func shellWords(words []string) string {
+	var out []string
+	for _, w := range words {
+		if w != "" {
+			out = append(out, shellWord(w))
 		}
-		out = append(out, shellWord(p))
 	}
 	return strings.Join(out, " ")
 }

@@ -48,21 +48,28 @@ func (r recordRow) Command(verb string, more ...string) string {
 }
 
 func recordCommand(verb string, id api.RecordID, more ...string) string {
-	parts := []string{"idempotency", verb}
-	if !strings.HasPrefix(id.Key, "-") {
-		parts = append(parts, id.Key)
+	parts := append(recordFlags(verb, id), more...)
+	return commandLine(append(parts, operand(id.Key)...))
+}
+
+// operand is an argument of a command that goes behind its flags, also one that looks like a flag.
+func operand(name string) []string {
+	if strings.HasPrefix(name, "-") {
+		return []string{"--", name}
 	}
+	return []string{name}
+}
+
+// recordFlags begin a command about a record. Its key follows the other flags.
+func recordFlags(verb string, id api.RecordID) []string {
+	parts := []string{"idempotency", verb}
 	if id.TenantID != "" {
 		parts = append(parts, "--tenant", id.TenantID)
 	}
 	if id.Operation != "" {
 		parts = append(parts, "--operation", id.Operation)
 	}
-	parts = append(parts, more...)
-	if strings.HasPrefix(id.Key, "-") { // which is no flag
-		parts = append(parts, "--", id.Key)
-	}
-	return commandLine(parts)
+	return parts
 }
 
 // recordID reads the name of a record from the page's address.

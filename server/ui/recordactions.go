@@ -3,7 +3,6 @@ package ui
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/idempotency"
@@ -40,7 +39,7 @@ func resolveRecordAction() *action {
 				return nil, err
 			}
 			p := &preview{
-				Title: "Resolve " + row.Key, Button: "Resolve 1 record", Counted: true, Count: 1, Command: row.Command("resolve"),
+				Title: "Resolve " + row.Key, Button: "Resolve 1 record", Counted: true, Count: 1, Command: commandLine(recordFlags("resolve", recordID(r.query))), Last: shellWords(operand(row.Key)),
 				Text: []string{"The owner of the effect was lost, and nobody knows whether the effect happened. Find out first, for example in the other system's log."},
 				Fields: []field{
 					claimField(&row),
@@ -49,9 +48,6 @@ func resolveRecordAction() *action {
 					{Name: "message", Label: "Error", Value: "resolved by an operator", Help: "What callers get, with failed.", Flag: "--message VALUE", Usual: "resolved by an operator"},
 					{Name: "ttl", Label: "Keep the record for", Value: "720h", Help: "Longer than callers and requeued jobs keep trying.", Required: true, Flag: "--ttl VALUE", Usual: "720h"},
 				},
-			}
-			if last := "-- " + shellWord(row.Key); strings.HasSuffix(p.Command, " "+last) { // the fields go before it
-				p.Command, p.Last = strings.TrimSuffix(p.Command, " "+last), last
 			}
 			if !row.Unknown {
 				p.Nothing, p.Fields, p.Text = true, nil, []string{"The record is " + string(row.State) + ". Only an unknown outcome, or a claim whose lease has ended, can be resolved."}
