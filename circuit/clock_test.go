@@ -2,11 +2,12 @@ package circuit_test
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	. "github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/sharing"
@@ -14,41 +15,20 @@ import (
 
 // late is a store of limits whose clock can be put back.
 type late struct {
-	mu     sync.Mutex
-	states map[string]sharing.State
-	back   time.Duration
+	sharing.Store
+	back atomic.Int64 // nanoseconds
 }
 
-func (s *late) Load(_ context.Context, names []string) (r sharing.Snapshot, _ error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r.Now = time.Now().Add(-s.back)
-	for _, name := range names {
-		state := s.states[name]
-		state.Name = name
-		r.States = append(r.States, state)
-	}
-	return r, nil
-}
-
-func (s *late) Swap(_ context.Context, states []sharing.State) (stored []bool, _ error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, state := range states {
-		ok := s.states[state.Name].Version == state.Version
-		if ok {
-			state.Version++
-			s.states[state.Name] = state
-		}
-		stored = append(stored, ok)
-	}
-	return stored, nil
+func (s *late) Load(ctx context.Context, names []string) (sharing.Snapshot, error) {
+	r, err := s.Store.Load(ctx, names)
+	r.Now = r.Now.Add(-time.Duration(s.back.Load()))
+	return r, err
 }
 
 // TestB3ABreakerClosesAlthoughTheClockOfTheStoreIsPutBack puts the store's clock back by an hour while the breaker is open.
 func TestB3ABreakerClosesAlthoughTheClockOfTheStoreIsPutBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &late{states: map[string]sharing.State{}}
+		store := &late{Store: memory.Open().Limits()}
 		hub := sharing.NewHub(store)
 		defer hub.Close(context.Background())
 		p, err := policy.Policy{Circuit: policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 3, Cooldown: 5 * time.Second, Probes: 1, Scope: policy.ScopeShared}}.Normalize(policy.CallLimits())
@@ -68,9 +48,7 @@ func TestB3ABreakerClosesAlthoughTheClockOfTheStoreIsPutBack(t *testing.T) {
 			attempt(Failure)
 		}
 		time.Sleep(time.Second)
-		store.mu.Lock()
-		store.back = time.Hour
-		store.mu.Unlock()
+		store.back.Store(int64(time.Hour))
 		for range 600 {
 			time.Sleep(100 * time.Millisecond)
 			attempt(Success)

@@ -58,8 +58,8 @@ type field struct {
 	Options                        []string // of a select
 	Choices                        []choice // of a select whose options show something else, or of checks, which are several boxes of one name
 
-	// Flag is what the command line says for the value, which stands for VALUE. An empty value, and the value Usual, are said by
-	// Unset instead. Several is a value whose parts are separated by spaces or commas.
+	// Flag is what the command line says, in which VALUE stands for the value. If the value is empty or Usual, the command line says
+	// Unset instead. Several is set for values with parts, which spaces or commas separate.
 	Flag, Usual, Unset string
 	Several            bool
 }
