@@ -117,7 +117,7 @@ func TestU2AnUnknownOutcomeIsResolvedUnderTheClaimThatWasSeen(t *testing.T) {
 	s.seedRecords()
 	has(t, s.get("do/idempotency/resolve?tenant_id=acme&operation=charge&key=invoice-3"), "Only an unknown outcome")
 	preview := s.get("do/idempotency/resolve?" + invoice4)
-	has(t, preview, "Resolve invoice-4", "tenet idempotency resolve invoice-4 --tenant acme --operation charge --as completed", `value="&#34;host-1.1&#34;"`)
+	has(t, preview, "Resolve invoice-4", "tenet idempotency resolve --tenant acme --operation charge --as completed invoice-4", `value="&#34;host-1.1&#34;"`)
 	form := url.Values{"claim": {`"host-1.1"`}, "state": {"failed"}, "result": {`{"ok": true}`}, "ttl": {"1h"}, "message": {"gone"}}
 	has(t, s.post("do/idempotency/resolve?"+invoice4, form), "A result goes with completed", "{&#34;ok&#34;: true}")
 	form.Set("state", "completed")
