@@ -155,6 +155,7 @@ func (w world) commands(text string) [][]string {
 		{"policy", "publish", w.policy, "--name", "d"}, {"policy", "revisions", "d"}, {"policy", "revisions", text}, {"policy", "get", "d"}, {"policy", "get", text},
 		{"policy", "compare", "d", "1", "2"}, {"policy", "rollback", "d", "--to", "1"}, {"policy", "rollout", "show", "d"}, {"policy", "rollout", "pause", text},
 		{"policy", "rollout", "resume", text}, {"policy", "rollout", "abort", text}, {"policy", "trial", "show", text}, {"policy", "trial", "end", text},
+		{"policy", "freeze", "d", "--reason", text}, {"policy", "unfreeze", text},
 	} {
 		list = append(list, append(args, "--server", w.server, "--token", w.secret))
 	}

@@ -55,7 +55,7 @@ type preview struct {
 type field struct {
 	Name, Label, Help, Value, Type string // Type is that of an input element; "textarea", "select", "checkbox", "checks" and "hidden" too
 	Required                       bool
-	Options                        []string // of a select
+	Options                        []string // of a select, or suggested in a text
 	Choices                        []choice // of a select whose options show something else, or of checks, which are several boxes of one name
 
 	// Flag is what the command line says, in which VALUE stands for the value. If the value is empty or Usual, the command line says

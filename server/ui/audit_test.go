@@ -79,7 +79,7 @@ func TestU2TheAuditLogIsVerifiedAndReplayedPartByPart(t *testing.T) {
 	s.publish("shop", 0, "version: 1\ndefaults: {jobs: {retry: {max_attempts: 1}}}\n", "", nil)
 	has(t, s.get("audit"), "do/audit/verify", "do/audit/replay")
 	has(t, s.get("do/audit/verify"), "Heads that were kept elsewhere", "tenet audit verify --server URL")
-	has(t, s.get("do/audit/replay"), "as recorded", "shop")
+	has(t, s.get("do/audit/replay"), "as recorded", "<option>shop</option>")
 	hidden := regexp.MustCompile(`name="cursor" value="([^"]+)"`)
 	run := func(path string, form url.Values) (page string) {
 		for parts := 1; ; parts++ {
@@ -101,10 +101,14 @@ func TestU2TheAuditLogIsVerifiedAndReplayedPartByPart(t *testing.T) {
 	}
 	has(t, run("do/audit/verify", url.Values{"lines": {"50"}}), "intact", "Nothing confirms the end", heads[0].Hash)
 	has(t, run("do/audit/verify", url.Values{"lines": {"50"}, "heads": {strings.Repeat("0", 64)}}), "not intact", "truncated")
-	has(t, run("do/audit/replay", url.Values{"lines": {"50"}, "document": {"as recorded"}}), "replayed as recorded")
-	has(t, run("do/audit/replay", url.Values{"lines": {"50"}, "document": {"shop"}}), "Under revision 1 of shop", "Total")
+	has(t, run("do/audit/replay", url.Values{"lines": {"50"}, "document": {""}}), "replayed as recorded")
+	has(t, run("do/audit/replay", url.Values{"lines": {"50"}, "document": {"shop"}}), "Under revision 1 of shop", "Total", "tenet audit replay --server URL --what-if server:URL/shop@1")
+	has(t, run("do/audit/replay", url.Values{"lines": {"50"}, "document": {"shop@1"}}), "Under revision 1 of shop")
 	has(t, s.post("do/audit/verify", url.Values{"heads": {"rubbish"}}), "A hash has 64 digits")
-	has(t, s.post("do/audit/replay", url.Values{"document": {"shop"}, "revision": {"x"}}), "Write the number of a revision")
+	has(t, s.post("do/audit/replay", url.Values{"document": {"shop@x"}}), "or a revision of it such as shop@7")
+	has(t, s.post("do/audit/replay", url.Values{"document": {"@1"}}), "or a revision of it such as shop@7")
+	has(t, s.post("do/audit/replay", url.Values{"document": {"shop@9"}}), "no such revision", `value="shop@9"`)
+	has(t, s.post("do/audit/replay", url.Values{"document": {"nobody"}}), "no such document")
 }
 
 func TestU2AVerificationGoesOnByItself(t *testing.T) {

@@ -3,12 +3,16 @@ package ui
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
 )
 
 func auditActions() []*action { return []*action{verifyAuditAction(), replayAuditAction()} }
@@ -79,6 +83,7 @@ func verifyAuditAction() *action {
 				Fields: []field{{
 					Name: "heads", Label: "Heads that were kept elsewhere", Type: "textarea",
 					Help: "The output of tenet audit head, or a hash in each line. Without them nothing shows that the end of the log was cut off.",
+					Flag: "--head heads.json",
 				}},
 			}, nil
 		},
@@ -126,7 +131,7 @@ func verifyForm(r *request) (in api.AuditVerify, err error) {
 	return in, nil
 }
 
-const asRecorded = "as recorded"
+const replayCommand = "tenet audit replay --server URL"
 
 func replayAuditAction() *action {
 	return &action{
@@ -137,12 +142,13 @@ func replayAuditAction() *action {
 				return nil, err
 			}
 			return &preview{
-				Title: "Replay the audit log", Button: "Replay", Command: "tenet audit replay --server URL",
+				Title: "Replay the audit log", Button: "Replay", Command: replayCommand,
 				Text: []string{"Every decision is computed again from the recorded policies, facts and seeds. No operation is run, and nothing is changed."},
-				Fields: []field{
-					{Name: "document", Label: "Policies", Type: "select", Options: append([]string{asRecorded}, names...), Value: r.query.Get("document"), Help: "With a document: what it would have changed, instead of what diverges from the record."},
-					{Name: "revision", Label: "Revision", Type: "number", Value: r.query.Get("revision"), Help: "Of the document; empty for the one in force."},
-				},
+				Fields: []field{{
+					Name: "document", Label: "Under another document", Options: names, Value: r.query.Get("document"),
+					Help: "What it would have changed, instead of what diverges from the record: a name for the revision in force, or a revision such as shop@7. Empty: the policies as recorded.",
+					Flag: "--what-if server:URL/VALUE",
+				}},
 			}, nil
 		},
 		show: func(r *request) (string, any, error) {
@@ -151,17 +157,22 @@ func replayAuditAction() *action {
 				return "", nil, err
 			}
 			var out api.AuditReplayed
-			if err := r.ask("/v1/audit/replay", in, &out); err != nil {
+			err = r.ask("/v1/audit/replay", in, &out)
+			if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusNotFound {
+				return "", nil, formFault("There is no such document, or it has no such revision.")
+			}
+			if err != nil {
 				return "", nil, err
 			}
-			run := r.newAuditRun("Replay", "tenet audit replay --server URL")
-			run.Replayed, run.Revision, run.Document = out.Report, out.Revision, r.PostFormValue("document")
+			run := r.newAuditRun("Replay", replayCommand)
 			run.Cursor = base64.StdEncoding.EncodeToString(out.Cursor)
 			if out.Report != nil {
-				run.Lines = out.Report.Lines
+				run.Replayed, run.Lines = out.Report, out.Report.Lines
 				return "audit-run", run, nil
 			}
-			run.Command = "tenet audit replay --server URL --what-if FILE"
+			run.Document, _ = r.document()
+			run.Revision = out.Revision
+			run.Command += " " + shellWords([]string{"--what-if", fmt.Sprintf("server:URL/%s@%d", run.Document, run.Revision)})
 			run.WhatIf = &audit.WhatIfReport{}
 			err = json.Unmarshal(out.WhatIf, run.WhatIf)
 			run.Lines = run.WhatIf.Lines
@@ -176,15 +187,19 @@ func replayForm(r *request) (in api.AuditReplay, err error) {
 	if in.Cursor, err = r.cursor(); err != nil || len(in.Cursor) > 0 {
 		return in, err
 	}
-	if in.Document = r.PostFormValue("document"); in.Document == asRecorded {
-		in.Document = ""
-	}
-	text := strings.TrimSpace(r.PostFormValue("revision"))
-	if text == "" || in.Document == "" {
+	name, number := r.document()
+	in.Document = name
+	if number == "" {
 		return in, nil
 	}
-	if in.Revision, err = strconv.ParseInt(text, 10, 64); err != nil || in.Revision < 1 {
-		return in, formFault("Write the number of a revision, or nothing for the one in force.")
+	if in.Revision, err = strconv.ParseInt(number, 10, 64); err != nil || in.Revision < 1 || name == "" {
+		return in, formFault("Write the name of a document, or a revision of it such as shop@7.")
 	}
 	return in, nil
+}
+
+// document reads the name of a document, and the number of a revision behind an @.
+func (r *request) document() (name, number string) {
+	name, number, _ = strings.Cut(strings.TrimSpace(r.PostFormValue("document")), "@")
+	return name, number
 }

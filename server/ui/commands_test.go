@@ -71,7 +71,7 @@ func TestU5TheCommandLineFollowsTheForm(t *testing.T) {
 	s := newSite(t, nil)
 	s.seedAll()
 	b := s.tab(t, wide)
-	shown := func() string { return b.text(".preview .command code") }
+	shown := func() string { return b.text("#content form .command code") }
 	for _, c := range []struct {
 		path   string
 		values map[string]string
@@ -87,20 +87,27 @@ func TestU5TheCommandLineFollowsTheForm(t *testing.T) {
 		{"do/tokens/create", map[string]string{"name": "ops", "scopes-read": "true", "scopes-operate": "true", "queues": "mail docs*", "expires": ""}, "tenet token create ops --scopes read,operate --queue 'mail,docs*'"},
 		{"do/idempotency/resolve?" + invoice4, map[string]string{"state": "failed", "message": "no such invoice"}, "tenet idempotency resolve --tenant acme --operation charge --as failed --message 'no such invoice' invoice-4"},
 		{"do/policies/mail/rollback/2", map[string]string{"message": "calmer", "steps": "1%,100%"}, "tenet policy rollback mail --to 2 --base 3 --message calmer --rollout 1%,100%"},
+		{"do/policies/mail/freeze", map[string]string{"reason": "black friday"}, "tenet policy freeze mail --reason 'black friday'"},
+		{"do/audit/verify", map[string]string{"heads": `{"heads": []}`}, "tenet audit verify --server URL --head heads.json"},
+		{"do/audit/replay", map[string]string{"document": "shop@2"}, "tenet audit replay --server URL --what-if server:URL/shop@2"},
+		{"do/new-policy", map[string]string{"name": "pay", "message": "the first"}, "tenet policy publish policies.yaml --base 0 --name pay --message 'the first'"},
+		{"do/policies/mail/publish", map[string]string{"p-hold": "10m", "trial": "true"}, "tenet policy publish policies.yaml --name mail --base 3 --trial"},
+		{"do/policies/mail/publish", map[string]string{"p-steps": " 5%,  100%", "p-latency": "10%"}, "tenet policy publish policies.yaml --name mail --base 3"},
+		{"do/policies/mail/publish", map[string]string{"p-steps": " 5%,  100%", "p-latency": "10%", "steps": "true"}, "tenet policy publish policies.yaml --name mail --base 3 --rollout 5%,100% --max-latency 10%"},
 	} {
 		b.open(c.path)
 		atFirst := shown()
-		value[bool](b, `document.querySelector(".preview").dispatchEvent(new Event("input", {bubbles: true})), true`)
+		value[bool](b, `document.querySelector("#content form[data-command]").dispatchEvent(new Event("input", {bubbles: true})), true`)
 		if again := shown(); again != atFirst {
 			t.Errorf("%s: the script says %s, the server %s", c.path, again, atFirst)
 		}
 		for name, text := range c.values {
-			value[bool](b, fmt.Sprintf(`((i, v) => { if (i.type === "checkbox") i.checked = v === "true"; else i.value = v; i.dispatchEvent(new Event("input", {bubbles: true})); return true; })(document.getElementById("f-%s"), %q)`, name, text))
+			value[bool](b, fmt.Sprintf(`((i, v) => { if (/checkbox|radio/.test(i.type)) i.checked = v === "true"; else i.value = v; i.dispatchEvent(new Event("input", {bubbles: true})); return true; })(document.querySelector("#f-%[1]s, #%[1]s, input[value=%[1]s]"), %[2]q)`, name, text))
 		}
 		if got := shown(); got != c.want {
 			t.Errorf("%s:\n%s, want\n%s", c.path, got, c.want)
 		}
-		if copied := value[string](b, `document.querySelector(".preview .command [data-copy]").dataset.copy`); copied != c.want {
+		if copied := value[string](b, `document.querySelector("#content form .command [data-copy]").dataset.copy`); copied != c.want {
 			t.Errorf("%s: copied is %s", c.path, copied)
 		}
 	}

@@ -188,9 +188,6 @@ func (e *editor) take(r *request) {
 	e.Base, _ = strconv.ParseInt(r.PostFormValue("base"), 10, 64)
 }
 
-// DefaultConfidence is the confidence of a judgement that the form does not set.
-func (e *editor) DefaultConfidence() string { return trim(e.Defaults.Confidence*100, 3) + " %" }
-
 // Lines counts the lines of the text.
 func (e *editor) Lines() int { return strings.Count(e.Text, "\n") + 1 }
 
@@ -257,35 +254,48 @@ func publish(r *request) (notice, next string, err error) {
 	return publishedNotice(out), r.ui.href("policies/" + e.Name), nil
 }
 
-// Command is the command line that publishes the same text, as it was last reviewed.
-func (e *editor) Command() string {
-	parts := []string{"policy", "publish", "policies.yaml", "--name", e.Name}
-	if e.Name == "" {
-		parts[4] = "NAME"
+// Head is what the command line that publishes the text says of what a person does not type here.
+func (e *editor) Head() string {
+	words := []string{"policy", "publish", "policies.yaml"}
+	if e.Document != nil {
+		words = append(words, "--name", e.Name)
 	}
-	parts = append(parts, "--base", decimal(e.Base))
-	if e.Message != "" {
-		parts = append(parts, "--message", e.Message)
-	}
+	words = append(words, "--base", decimal(e.Base))
 	if len(e.Warnings) > 0 {
-		parts = append(parts, "--accept-warnings")
+		words = append(words, "--accept-warnings")
 	}
+	return commandLine(words)
+}
+
+// Command is the command line that publishes the text.
+func (e *editor) Command() string {
+	p := preview{Command: e.Head()}
+	if e.Document == nil {
+		p.Fields = []field{{Value: e.Name, Flag: "--name VALUE", Unset: "--name NAME"}}
+	}
+	p.Fields = append(p.Fields, field{Value: e.Message, Flag: "--message VALUE"})
 	if e.Trial {
-		parts = append(parts, "--trial")
+		p.Fields = append(p.Fields, field{Value: "trial", Flag: "--trial"})
 	}
-	if e.Steps && e.Plan.Steps != "" {
-		parts = append(parts, "--rollout", strings.ReplaceAll(e.Plan.Steps, " ", ""))
-		p := &e.Plan
-		for _, f := range [][2]string{
-			{"--hold", p.Hold}, {"--min-samples", p.MinSamples}, {"--max-failures", p.FailureShare}, {"--max-extra-attempts", p.ExtraAttempts},
-			{"--max-latency", p.Latency}, {"--max-openings", p.Openings}, {"--confidence", p.Confidence},
-		} {
-			if f[1] != "" {
-				parts = append(parts, f[0], f[1])
-			}
-		}
+	if e.Steps {
+		p.Fields = append(p.Fields, e.PlanFields()...)
 	}
-	return commandLine(parts)
+	return p.CommandLine()
+}
+
+// PlanFields are the inputs of a delivery in steps.
+func (e *editor) PlanFields() []field {
+	p, d := &e.Plan, &e.Defaults
+	return []field{
+		{Name: "steps", Label: "Steps of clients", Value: p.Steps, Help: "Shares that grow.", Flag: "--rollout VALUE", Several: true},
+		{Name: "hold", Label: "Each step lasts at least", Value: p.Hold, Help: "Default " + seconds(d.Steps[0].Hold.Seconds()) + ".", Flag: "--hold VALUE"},
+		{Name: "min_samples", Label: "Fewest calls in each group", Value: p.MinSamples, Help: "Default " + number(d.Steps[0].MinSamples) + ".", Flag: "--min-samples VALUE"},
+		{Name: "failure_share", Label: "Harmful: more failed calls", Value: p.FailureShare, Help: "Percentage points of all calls. Default " + percent(d.Thresholds.FailureShare) + ".", Flag: "--max-failures VALUE"},
+		{Name: "extra_attempts", Label: "Harmful: more attempts per call", Value: p.ExtraAttempts, Help: "Relative. Default " + percent(d.Thresholds.ExtraAttempts) + ".", Flag: "--max-extra-attempts VALUE"},
+		{Name: "latency", Label: "Harmful: longer 95th percentile", Value: p.Latency, Help: "Relative. Default " + percent(d.Thresholds.Latency) + ".", Flag: "--max-latency VALUE"},
+		{Name: "openings", Label: "Harmful: more breaker openings", Value: p.Openings, Help: "Per call. Default " + percent(d.Thresholds.Openings) + ".", Flag: "--max-openings VALUE"},
+		{Name: "confidence", Label: "Confidence of a judgement", Value: p.Confidence, Help: "Default " + trim(d.Confidence*100, 3) + " %.", Flag: "--confidence VALUE"},
+	}
 }
 
 // Delivery says in words who gets the revision, and when.

@@ -234,8 +234,9 @@ func policyDiffPage() *page {
 			out.From = max(out.To-1, 1)
 		}
 		out.Command = commandLine([]string{"policy", "compare", h.Name, decimal(out.From), decimal(out.To)})
-		out.Replay = r.ui.href("do/audit/replay", "document", h.Name, "revision", decimal(out.To))
-		out.Record = commandLine([]string{"policy", "diff", fmt.Sprintf("%s@%d", h.Name, out.From), fmt.Sprintf("%s@%d", h.Name, out.To), "--audit", "server:"})
+		from, to := fmt.Sprintf("%s@%d", h.Name, out.From), fmt.Sprintf("%s@%d", h.Name, out.To)
+		out.Replay = r.ui.href("do/audit/replay", "document", to)
+		out.Record = commandLine([]string{"policy", "diff", from, to, "--audit", "server:"})
 		d, err := r.difference(h.Name, out.From, out.To)
 		out.difference = d
 		return out, err

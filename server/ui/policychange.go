@@ -18,8 +18,9 @@ func freezeAction() *action {
 			name := r.PathValue("name")
 			return &preview{
 				Title: "Freeze " + name + "?", Button: "Freeze " + name,
-				Text:   []string{"Nobody can publish or roll back the document, and a rollout does not advance, until somebody unfreezes it. A revision that does harm is still taken back."},
-				Fields: []field{{Name: "reason", Label: "Reason", Required: true, Help: "Whoever wants to change the document sees it."}},
+				Text:    []string{"Nobody can publish or roll back the document, and a rollout does not advance, until somebody unfreezes it. A revision that does harm is still taken back."},
+				Fields:  []field{{Name: "reason", Label: "Reason", Required: true, Help: "Whoever wants to change the document sees it.", Flag: "--reason VALUE", Unset: "--reason REASON"}},
+				Command: commandLine([]string{"policy", "freeze", name}),
 			}, nil
 		},
 		make: func(r *request) (string, string, error) {
@@ -40,6 +41,7 @@ func unfreezeAction() *action {
 			}
 			p := &preview{Title: "Unfreeze " + name + "?", Button: "Unfreeze " + name, Nothing: d.Freeze == nil, Text: []string{name + " is not frozen."}}
 			if d.Freeze != nil {
+				p.Command = commandLine([]string{"policy", "unfreeze", name})
 				p.Text = []string{fmt.Sprintf("%s froze it: %s", d.Freeze.Actor, d.Freeze.Reason), "The document can be published and rolled back again, and its rollout goes on."}
 			}
 			return p, nil

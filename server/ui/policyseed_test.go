@@ -276,8 +276,8 @@ func TestU2DocumentsAreListedWithTheirState(t *testing.T) {
 	s.reads("policies/shop/revisions", "users.Get: 4 attempts", "in force")
 	s.reads("policies/mail/revisions", "restores 1", "reverted: failures")
 	s.reads("policies/shop/diff?from=2&to=4", "policies.users.Get.retry.max_attempts", "<del>3</del>", "<ins>5</ins>", "tenet policy compare shop 2 4",
-		"tenet policy diff shop@2 shop@4 --audit server:", "do/audit/replay?document=shop&amp;revision=4")
-	s.reads("do/audit/replay?document=shop&revision=4", "<option selected>shop</option>", `value="4"`)
+		"tenet policy diff shop@2 shop@4 --audit server:", "do/audit/replay?document=shop%404")
+	s.reads("do/audit/replay?document=shop%404", "<option>shop</option>", `value="shop@4"`, "--what-if server:URL/shop@4")
 }
 
 // reads fails the test unless a page holds texts.

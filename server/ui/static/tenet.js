@@ -267,8 +267,9 @@
 		const form = event.target.closest("form[data-command]"), shown = form && $(".command", form);
 		if (!shown) return;
 		const quoted = (word) => /^[\w=/:.,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-		const words = $$("[data-flag]", form).map((field) => {
-			const says = field.dataset, inputs = $$("input, select, textarea", field).filter((input) => input.type !== "checkbox" || input.checked);
+		const counts = (field) => $(field.closest("[data-if]")?.dataset.if ?? "*", form).checked !== false; // not if it belongs to a choice that is not made
+		const words = $$("[data-flag]", form).filter(counts).map((field) => {
+			const says = field.dataset, inputs = $$("input, select, textarea", field).filter((input) => !/checkbox|radio/.test(input.type) || input.checked);
 			let value = inputs.map((input) => input.value.trim()).join(",");
 			if (says.several !== undefined) value = value.split(/[\s,]+/).filter(Boolean).join(",");
 			return value === "" || value === says.usual ? says.unset : says.flag.replace("VALUE", () => quoted(value));

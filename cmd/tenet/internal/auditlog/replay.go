@@ -32,7 +32,7 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 --allow-partial accepts. With --what-if both are part of the result.`,
 		Example: "  tenet audit replay audit.jsonl\n  tenet audit replay audit.jsonl --what-if new.yaml -o json",
 	}
-	file := cmd.Flags().String("what-if", "", "policy document to compare with; - is stdin")
+	file := cmd.Flags().String("what-if", "", "policy document to compare with: a file, - for stdin, or server:URL/NAME@REV")
 	alias := cmd.Flags().String("policy", "", "the same as --what-if")
 	partial := cmd.Flags().Bool("allow-partial", false, "exit with 0 even if some decisions could not be recomputed")
 	cli.ExplicitFlags(cmd, "policy")
@@ -47,7 +47,7 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 		}
 		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {
 			if document := cmp.Or(*file, *alias); document != "" {
-				r, err := whatIf(cmd.Context(), a, log, document)
+				r, err := whatIf(cmd.Context(), a, log, open.DocumentRef{Name: document, Token: open.Token(cmd)})
 				if err != nil {
 					return err
 				}
@@ -101,8 +101,8 @@ func writeReplayed(a *cli.App, w io.Writer, r *audit.ReplayReport) {
 }
 
 // whatIf replays a log under another document.
-func whatIf(ctx context.Context, a *cli.App, log *open.AuditLog, file string) (*audit.WhatIfReport, error) {
-	document, err := a.Load(ctx, file)
+func whatIf(ctx context.Context, a *cli.App, log *open.AuditLog, r open.DocumentRef) (*audit.WhatIfReport, error) {
+	document, err := open.Document(ctx, a, r)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 func DocumentCommands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
 		listCommand(a), publishCommand(a), revisionsCommand(a), getCommand(a), compareCommand(a), diffCommand(a), rollbackCommand(a), rolloutCommand(a), trialCommand(a),
+		freezeCommand(a), unfreezeCommand(a),
 	}
 }
 
