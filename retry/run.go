@@ -116,7 +116,11 @@ func (r *run) leftUntil(deadline time.Duration) (time.Duration, policy.Reason) {
 
 // seedOf returns the seed of the delays' jitter.
 func (r *run) seedOf() uint64 {
-	if !r.seed.known {
+	switch w := r.e.options.World; {
+	case r.seed.known:
+	case w != nil && r.options.id == "":
+		r.seed = seed{w.Seed(), true}
+	default:
 		id := r.root.callID()
 		if r.options.step != "" {
 			id += "/" + r.options.step

@@ -85,7 +85,7 @@ func (g *group) start() {
 	if g.jobs != nil {
 		g.jobs.start()
 	}
-	g.world.at(g.gap(), g, 0)
+	g.world.at(g.gap(), g)
 }
 
 // rate returns the calls per second of the whole group.
@@ -110,9 +110,9 @@ func (g *group) gap() time.Duration {
 }
 
 // act makes the next call.
-func (g *group) act(uint64) {
+func (g *group) act() {
 	now := g.world.now
-	g.world.at(now+g.gap(), g, 0)
+	g.world.at(now+g.gap(), g)
 	regular := g.spec.Arrivals == Regular
 	if !regular && g.peak > 1 && g.random.unit()*g.peak >= g.load(now) {
 		return
@@ -139,7 +139,8 @@ func (c *caller) do() error {
 	if g.single {
 		err = c.attempt(context.Background())
 	} else {
-		err = c.executor.Do(context.Background(), g.key, c.operation, retry.WithSeed(g.random.next()))
+		g.world.running.seed = g.random.next()
+		err = c.executor.Do(context.Background(), g.key, c.operation)
 	}
 	if g.world.ended {
 		return err

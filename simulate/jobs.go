@@ -52,8 +52,8 @@ func (f *fleet) start() {
 	for _, fault := range f.faults {
 		if fault.Down {
 			n := int(math.Ceil(fault.Share * float64(len(f.workers))))
-			f.world.at(fault.At, action(func() { f.crash(n) }), 0)
-			f.world.at(fault.At+fault.For, action(func() { f.recover(n) }), 0)
+			f.world.at(fault.At, action(func() { f.crash(n) }))
+			f.world.at(fault.At+fault.For, action(func() { f.recover(n) }))
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (m *simulation) build() error {
 		m.groups[name] = g
 		g.start()
 	}
-	m.world.at(0, m, 0)
+	m.world.at(0, m)
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (m *simulation) sample(now time.Duration) int { return int(now / m.scenario
 func (m *simulation) warm(began time.Duration) bool { return began >= m.scenario.Warmup }
 
 // act notes the state of services and jobs at the beginning of each sample.
-func (m *simulation) act(uint64) {
+func (m *simulation) act() {
 	i := m.sample(m.world.now)
 	for _, s := range m.services {
 		if i < len(s.windows) {
@@ -155,5 +155,5 @@ func (m *simulation) act(uint64) {
 			g.windows[i].Backlog = len(g.jobs.open)
 		}
 	}
-	m.world.at(m.world.now+m.scenario.Interval, m, 0)
+	m.world.at(m.world.now+m.scenario.Interval, m)
 }

@@ -92,12 +92,12 @@ func (s *service) serve() {
 	}
 	if s.waiting() > 0 && s.spec.Capacity > 0 && !s.waking && s.world.now < s.next {
 		s.waking = true
-		s.world.at(s.next, s, 0)
+		s.world.at(s.next, s)
 	}
 }
 
 // act serves the requests that have waited for capacity.
-func (s *service) act(uint64) {
+func (s *service) act() {
 	s.waking = false
 	s.serve()
 }
@@ -145,7 +145,7 @@ func (s *service) begin(r *request) {
 		r.err = errFailed
 	}
 	if len(s.calls) == 0 {
-		s.world.at(now+latency, r, 0)
+		s.world.at(now+latency, r)
 		return
 	}
 	s.world.Go(func() {
@@ -158,12 +158,12 @@ func (s *service) begin(r *request) {
 				r.err = errFailed
 			}
 		}
-		r.act(0)
+		r.act()
 	})
 }
 
 // act ends the service of a request.
-func (r *request) act(uint64) {
+func (r *request) act() {
 	s := r.service
 	if s.world.ended {
 		return

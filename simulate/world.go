@@ -40,18 +40,19 @@ type task struct {
 	stop   func()
 	yield  func(struct{}) bool
 	work   func()
-	turn   uint64      // grows whenever the task becomes ready: a timer set before that is void
+	seed   uint64      // of its call
+	timer  int         // slot of its timer among the events, plus 1; 0 for none
 	queued bool        // in ready
 	able   func() bool // whether Wake resumes it
 }
 
 // actor is what happens at an event.
-type actor interface{ act(turn uint64) }
+type actor interface{ act() }
 
 // action is an event that calls a function.
 type action func()
 
-func (a action) act(uint64) { a() }
+func (a action) act() { a() }
 
 // run works off events before end, then ends all tasks.
 func (w *world) run(end time.Duration) {
@@ -63,9 +64,8 @@ func (w *world) run(end time.Duration) {
 		if w.tooLarge = w.bounds.reached(n, w.held+len(w.tasks)*taskSize); w.tooLarge {
 			break
 		}
-		e := w.events.pop()
-		w.now = e.at
-		e.actor.act(e.turn)
+		w.now = w.events.list[0].at
+		w.events.remove(w.events.list[0].slot).act()
 		w.settle()
 	}
 	w.now, w.ended = max(w.now, end), true
@@ -114,12 +114,13 @@ func (w *world) settle() {
 }
 
 // at schedules an event.
-func (w *world) at(when time.Duration, a actor, turn uint64) {
-	w.events.push(event{at: when, turn: turn, actor: a})
-}
+func (w *world) at(when time.Duration, a actor) { w.events.push(when, a) }
 
 // Now implements virtual.World.
 func (w *world) Now() time.Duration { return w.now }
+
+// Seed implements virtual.World.
+func (w *world) Seed() uint64 { return w.running.seed }
 
 // forever is a wait without a timer.
 const forever = time.Duration(1 << 61)
@@ -184,7 +185,7 @@ func (w *world) park(d time.Duration) {
 	case w.ended:
 		w.resume(t)
 	case d < forever:
-		w.at(w.now+max(d, 0), t, t.turn)
+		t.timer = w.events.push(w.now+max(d, 0), t) + 1
 	}
 	t.yield(struct{}{})
 }
@@ -194,16 +195,18 @@ func (w *world) resume(t *task) {
 	if t.queued {
 		return
 	}
-	t.turn++
+	if t.timer > 0 {
+		w.events.remove(t.timer - 1)
+		t.timer = 0
+	}
 	t.able, t.queued = nil, true
 	w.ready = append(w.ready, t)
 }
 
-// act resumes the task at the end of its wait, if it still waits.
-func (t *task) act(turn uint64) {
-	if t.turn == turn {
-		t.world.resume(t)
-	}
+// act resumes the task at the end of its wait.
+func (t *task) act() {
+	t.timer = 0
+	t.world.resume(t)
 }
 
 func (t *task) loop(yield func(struct{}) bool) {
@@ -222,53 +225,78 @@ func (t *task) loop(yield func(struct{}) bool) {
 type event struct {
 	at    time.Duration
 	order uint64 // among events of the same time
-	turn  uint64
-	actor actor
+	slot  int    // of the actor
 }
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.order < o.order }
 
-// heap is a binary heap of events.
+// heap is a binary heap of events. Any of them can be removed: most timers are, because their task is resumed before. The actors stand
+// apart, in slots, so that events can be moved without the garbage collector.
 type heap struct {
 	list   []event
 	pushed uint64
+	actors []actor // by slot
+	places []int   // in list, by slot
+	free   []int   // slots
 }
 
-func (h *heap) push(e event) {
+// push adds an event, and returns its slot.
+func (h *heap) push(at time.Duration, a actor) int {
+	slot := len(h.actors)
+	if n := len(h.free); n > 0 {
+		slot, h.free = h.free[n-1], h.free[:n-1]
+		h.actors[slot] = a
+	} else {
+		h.actors, h.places = append(h.actors, a), append(h.places, 0)
+	}
 	h.pushed++
-	e.order = h.pushed
-	h.list = append(h.list, e)
-	i := len(h.list) - 1
+	h.list = append(h.list, event{})
+	h.up(len(h.list)-1, event{at: at, order: h.pushed, slot: slot})
+	return slot
+}
+
+// remove takes an event out of the heap, and returns its actor.
+func (h *heap) remove(slot int) actor {
+	a, i, last := h.actors[slot], h.places[slot], len(h.list)-1
+	h.actors[slot], h.free = nil, append(h.free, slot)
+	e := h.list[last]
+	h.list = h.list[:last]
+	switch {
+	case i == last:
+	case i > 0 && e.before(&h.list[(i-1)/2]):
+		h.up(i, e)
+	default:
+		h.down(i, e)
+	}
+	return a
+}
+
+// up moves events down to make room for e, at a place or above.
+func (h *heap) up(i int, e event) {
 	for i > 0 {
 		parent := (i - 1) / 2
 		if !e.before(&h.list[parent]) {
 			break
 		}
-		h.list[i] = h.list[parent]
+		h.put(i, h.list[parent])
 		i = parent
 	}
-	h.list[i] = e
+	h.put(i, e)
 }
 
-func (h *heap) pop() event {
-	first, last := h.list[0], len(h.list)-1
-	e := h.list[last]
-	h.list[last] = event{}
-	h.list = h.list[:last]
-	if last == 0 {
-		return first
-	}
-	i := 0
-	for child := 1; child < last; child = 2*i + 1 {
-		if right := child + 1; right < last && h.list[right].before(&h.list[child]) {
+// down moves events up to make room for e, at a place or below.
+func (h *heap) down(i int, e event) {
+	for child := 2*i + 1; child < len(h.list); child = 2*i + 1 {
+		if right := child + 1; right < len(h.list) && h.list[right].before(&h.list[child]) {
 			child = right
 		}
 		if !h.list[child].before(&e) {
 			break
 		}
-		h.list[i] = h.list[child]
+		h.put(i, h.list[child])
 		i = child
 	}
-	h.list[i] = e
-	return first
+	h.put(i, e)
 }
+
+func (h *heap) put(i int, e event) { h.list[i], h.places[e.slot] = e, i }

@@ -17,4 +17,6 @@ type World interface {
 	Wake(key any) int
 	// Go starts a task. It runs after the running task has been suspended.
 	Go(task func())
+	// Seed returns the seed of the running task's call.
+	Seed() uint64
 }
