@@ -19,7 +19,7 @@ COPY {{schema}}.ready (id, priority, queue, type) FROM STDIN (FORMAT binary);
 COPY {{schema}}.total_change (queue, ready, enqueued) FROM STDIN (FORMAT binary);
 SELECT 1 / (NOT EXISTS (SELECT FROM {{schema}}.bound))::integer`
 
-// plain reports whether entries can be copied: there is nothing to look up and nothing to compare with the server's clock.
+// plain reports whether entries can be stored by plainSQL or copySQL: there is nothing to look up and nothing to compare with the server's clock.
 func plain(entries []entry) bool {
 	return !slices.ContainsFunc(entries, func(e entry) bool { return e.UniqueKey != "" || !e.RunAt.IsZero() || e.WaitsFor != "" })
 }

@@ -56,6 +56,25 @@ WITH input AS (
 	enqueueSQL = inputSQL + `, fresh AS (SELECT *, ` + freshSQL + ` FROM input i)` + storeSQL + `
 SELECT`
 
+	// plainSQL stores jobs that are due and have neither keys nor limits, with half the server's work. It fails with a division by zero where
+	// jobs have limits, as copySQL does.
+	plainSQL = `
+WITH input AS (
+    SELECT id, type, queue, priority, max_attempts, timeout, payload, meta
+    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::integer[], $6::bigint[], $7::bytea[], $8::text[])
+         AS i(id, type, queue, priority, max_attempts, timeout, payload, meta)
+), body AS (
+    INSERT INTO {{schema}}.job (id, created_at, timeout, max_attempts, type, queue, priority, payload, meta)
+    SELECT id, statement_timestamp(), timeout, max_attempts, type, queue, priority, payload, meta::json FROM input
+), due AS (
+    INSERT INTO {{schema}}.ready (id, run_at, fence, attempts, refusals, priority, queue, type)
+    SELECT id, statement_timestamp(), 0, 0, 0, priority, queue, type FROM input
+), counted AS (
+    INSERT INTO {{schema}}.total_change (queue, enqueued, ready) SELECT queue, count(*), count(*) FROM input GROUP BY queue
+)
+SELECT 1 / (NOT EXISTS (SELECT FROM {{schema}}.bound))::integer`
+	plainArguments = 8
+
 	// A key that is already taken is written unchanged, because only then does the statement wait for a concurrent one and
 	// read its job's ID. If an earlier try of this insert took the key and its confirmation was lost, no new job is stored.
 	enqueueUniqueSQL = inputSQL + `, taken AS (
@@ -85,8 +104,6 @@ func (j *Jobs) Enqueue(ctx context.Context, jobs []job.Insert) ([]job.Receipt, e
 	durability := job.Fsynced
 	var receipts []job.Receipt
 	switch {
-	case len(entries) > maxShared && plain(entries):
-		receipts, err = j.storePlain(ctx, entries)
 	case len(entries) > maxShared:
 		receipts, err = j.store(ctx, entries)
 	default:
@@ -138,6 +155,13 @@ func prepare(jobs []job.Insert) ([]entry, error) {
 
 // store writes entries in one transaction and wakes workers.
 func (j *Jobs) store(ctx context.Context, entries []entry) ([]job.Receipt, error) {
+	if plain(entries) && !j.limits.known() {
+		receipts, err := j.storePlain(ctx, entries)
+		if code(err) != divisionByZero {
+			return receipts, err
+		}
+		j.limits.note(true)
+	}
 	var receipts []job.Receipt
 	err := retryDeadlock(ctx, func() error {
 		b := &pgx.Batch{}
@@ -160,22 +184,23 @@ func (j *Jobs) store(ctx context.Context, entries []entry) ([]job.Receipt, error
 	return receipts, nil
 }
 
-// storePlain is store for many entries that can be copied.
+// storePlain is store for plain entries without limits. Many are copied.
 func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, error) {
-	if j.limits.known() {
-		return j.store(ctx, entries)
+	receipts := make([]job.Receipt, len(entries))
+	all, _ := divide(entries, receipts)
+	var err error
+	if len(entries) > maxShared {
+		err = j.copy(ctx, entries)
+	} else {
+		b := &pgx.Batch{}
+		b.Queue(j.text.plain, all.arguments()[:plainArguments]...)
+		j.askLimits(b)
+		err = j.db.run(ctx, "enqueue", b)
 	}
-	if err := j.copy(ctx, entries); code(err) == divisionByZero {
-		j.limits.note(true)
-		return j.store(ctx, entries)
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
 	j.bell.wake()
-	receipts := make([]job.Receipt, len(entries))
-	for i := range entries {
-		receipts[i].ID = entries[i].ID
-	}
 	return receipts, nil
 }
 

@@ -77,6 +77,35 @@ func TestJ19LimitsChangeWhileATransactionIsOpen(t *testing.T) {
 	}
 }
 
+// TestJ19AProcessThatKnowsNoLimitsKeepsThem: a process stores jobs without a look at limits while it knows of none; those that another
+// process has set since hold all the same, for single jobs and for many.
+func TestJ19AProcessThatKnowsNoLimitsKeepsThem(t *testing.T) {
+	db, schema := open(t)
+	for _, n := range []int{1, 3, 500} {
+		queue, other := fmt.Sprintf("q%d", n), openAt(t, url, schema).Jobs()
+		list := inserts(n + 2)
+		for i := range list {
+			list[i].Queue = queue
+		}
+		if _, err := other.Enqueue(t.Context(), list[:1]); err != nil {
+			t.Fatal(err)
+		}
+		name := job.LimitName{Queue: queue, Name: "x"}
+		if err := db.Jobs().SetLimit(t.Context(), job.LimitSetting{LimitName: name, Limit: &policy.JobLimit{Name: "x", Concurrency: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range [][]job.Insert{list[1 : n+1], list[n+1:]} {
+			if _, err := other.Enqueue(t.Context(), part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		use, err := db.Jobs().LimitUse(t.Context(), name, 1)
+		if err != nil || use.Held != 1 || use.Waiting != n+1 {
+			t.Errorf("%d jobs at once: %d places are taken and %d jobs wait (%v), want 1 and %d", n, use.Held, use.Waiting, err, n+1)
+		}
+	}
+}
+
 // TestJ19EventsAreTakenInParts: jobs of a large call come to the gate in parts, and no transaction takes more than it can hold.
 func TestJ19EventsAreTakenInParts(t *testing.T) {
 	db, schema := open(t)

@@ -48,7 +48,7 @@ var (
 // statements are the hot statements with the schema put in.
 type statements struct {
 	enqueue, enqueueUnique string
-	copy                   string
+	plain, copy            string
 	types                  string
 	extend                 string
 	settle, complete       string
@@ -68,7 +68,7 @@ type gateStatements struct {
 
 func newJobs(db *DB, durable bool) *Jobs {
 	j := &Jobs{db: db, durable: durable, hurry: wait.NewSignal(), text: statements{
-		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL), copy: db.sql(copySQL),
+		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL), plain: db.sql(plainSQL), copy: db.sql(copySQL),
 		types: db.sql(typesSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), complete: db.sql(completeSQL), judge: db.sql(judgeSQL),
 		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL),
 		askLimits: db.sql(askLimitsSQL), jobLimits: db.sql(jobLimitsSQL), gateStatements: gateStatements{
