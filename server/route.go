@@ -181,7 +181,7 @@ func (s *Server) take(ctx context.Context, caller string) error {
 // admit decides whether a caller may use an operation now.
 func (s *Server) admit(o *route, r *http.Request, who *caller) error {
 	if !o.free {
-		if err := s.take(r.Context(), "caller:"+who.Name); err != nil {
+		if err := s.take(r.Context(), "caller:"+who.actor()); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server"
+	"github.com/tenetdev/tenet/server/ui"
 )
 
 func TestS5SigningInLeadsToNoOtherSite(t *testing.T) {
@@ -65,6 +67,21 @@ func TestU1AnUpdateKeepsCarriageReturns(t *testing.T) {
 	}
 	if i := bytes.IndexByte(text, '\r'); i >= 0 { // which ends a line for a browser
 		t.Errorf("a line ends in the middle of the content: %q", text[max(0, i-80):i+60])
+	}
+}
+
+func TestU5AChangeFromAnotherSiteIsRefusedWithAPage(t *testing.T) {
+	s := newSite(t, nil)
+	u, err := ui.New(s.server, ui.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ui/do/queues/mail/pause", strings.NewReader("reason=x"))
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	w := httptest.NewRecorder()
+	u.Handler().ServeHTTP(w, r)
+	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "from the page of another site") || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
 

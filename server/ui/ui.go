@@ -70,7 +70,13 @@ func New(s *server.Server, o Options) (*UI, error) {
 
 // Handler returns the handler of everything under the prefix.
 func (u *UI) Handler() http.Handler {
-	return http.NewCrossOriginProtection().Handler(u.mux)
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.fail(w, u.request(r), &client.Problem{
+			Status: http.StatusForbidden, Title: "Nothing was changed", Detail: "Your browser sent this change from the page of another site.", Remedy: "Make it on a page of this server.",
+		})
+	}))
+	return protection.Handler(u.mux)
 }
 
 func (u *UI) routes() {
