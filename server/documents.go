@@ -119,12 +119,12 @@ func (s *Server) documentRoutes() {
 			return s.documents.EndTrial(ctx, in.Name)
 		})
 	})
-	register(s, publish.route(http.MethodPut, name+"/freeze", "freeze", "Refuse changes of a document"), func(ctx context.Context, in *documentChange[api.Freeze]) (*documentAnswer, error) {
+	register(s, publish.route(http.MethodPut, name+"/freeze", "freeze", "Refuse changes to a document"), func(ctx context.Context, in *documentChange[api.Freeze]) (*documentAnswer, error) {
 		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.freeze", Detail: in.Body.Reason}, func() (policystore.Document, error) {
 			return s.documents.Freeze(ctx, in.Name, policystore.Freeze{Actor: callerOf(ctx).actor(), Reason: in.Body.Reason})
 		})
 	})
-	register(s, publish.route(http.MethodDelete, name+"/freeze", "unfreeze", "Allow changes of a document again"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
+	register(s, publish.route(http.MethodDelete, name+"/freeze", "unfreeze", "Allow changes to a document again"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
 		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.unfreeze"}, func() (policystore.Document, error) {
 			return s.documents.Unfreeze(ctx, in.Name)
 		})

@@ -117,6 +117,27 @@ func TestS9TheRateOfACallerIsBounded(t *testing.T) {
 	}
 }
 
+func TestS9CallersOfDifferentKindsHaveRatesOfTheirOwn(t *testing.T) {
+	e := newEnv(t, func(o *Options) {
+		o.Limits.Rate, o.Limits.Burst = 0.001, 1
+		o.Authenticate = func(r *http.Request) (*Caller, error) {
+			if r.Header.Get("X-User") == "" {
+				return nil, nil
+			}
+			return &Caller{Name: "ann", Scopes: policystore.Scopes()}, nil
+		}
+	})
+	token := e.tokenOf(policystore.Token{Name: "ann", Scopes: policystore.Scopes()})
+	for i, want := range []int{200, 429} {
+		if r := e.do(call{method: http.MethodGet, path: "/v1/stats", secret: token}); r.status != want {
+			t.Errorf("request %d with the token: %d", i, r.status)
+		}
+		if r := e.do(call{method: http.MethodGet, path: "/v1/stats", secret: "-", header: map[string]string{"X-User": "ann"}}); r.status != want {
+			t.Errorf("request %d of the user of the same name: %d", i, r.status)
+		}
+	}
+}
+
 func TestS6NothingIsDoneThatIsNotOnRecord(t *testing.T) {
 	e := newEnv(t, nil)
 	if err := e.options.Log.Close(t.Context()); err != nil {

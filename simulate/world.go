@@ -231,7 +231,7 @@ type event struct {
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.order < o.order }
 
 // heap is a binary heap of events. Any of them can be removed: most timers are, because their task is resumed before. The actors stand
-// apart, in slots, so that events can be moved without the garbage collector.
+// apart, in slots, so that moving an event moves no pointer.
 type heap struct {
 	list   []event
 	pushed uint64

@@ -18,7 +18,8 @@ func TestIdempotency(t *testing.T) {
 }
 
 func TestIdempotencyInRealTime(t *testing.T) {
-	storetest.Idempotency(t, storetest.IdempotencyOptions{Open: openKeys, Short: 100 * time.Millisecond})
+	t.Parallel()
+	storetest.Idempotency(t, storetest.IdempotencyOptions{Open: openKeys, Short: 300 * time.Millisecond})
 }
 
 func TestIdempotencyOfCollidingHashes(t *testing.T) {

@@ -21,5 +21,6 @@ func TestJobs(t *testing.T) {
 }
 
 func TestJobsInRealTime(t *testing.T) {
-	storetest.Jobs(t, storetest.JobsOptions{Open: open, Short: 100 * time.Millisecond})
+	t.Parallel()
+	storetest.Jobs(t, storetest.JobsOptions{Open: open, Short: 300 * time.Millisecond})
 }

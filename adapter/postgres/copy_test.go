@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,5 +132,33 @@ func TestJ9ManyJobsAreStoredAllOrNone(t *testing.T) {
 	}
 	if n := len(everyRecord(t, store)); n != len(list)+1 {
 		t.Errorf("%d jobs are stored, want %d", n, len(list)+1)
+	}
+}
+
+// TestJ9TheSameJobsInOppositeOrderDoNotDeadlock: two calls that insert the same IDs wait for each other in the primary key. One of them
+// stores the jobs, the other is told so; the server's abort of the deadlock reaches nobody.
+func TestJ9TheSameJobsInOppositeOrderDoNotDeadlock(t *testing.T) {
+	db, schema := open(t)
+	stores := []*postgres.Jobs{db.Jobs(), openAt(t, url, schema).Jobs()}
+	for _, n := range []int{90, 400} { // by a statement, and copied
+		for range 30 {
+			list := inserts(n)
+			back := slices.Clone(list)
+			slices.Reverse(back)
+			errs := make(chan error, 2)
+			for i, jobs := range [][]job.Insert{list, back} {
+				go func() {
+					_, err := stores[i].Enqueue(t.Context(), jobs)
+					errs <- err
+				}()
+			}
+			a, b := <-errs, <-errs
+			if a != nil {
+				a, b = b, a
+			}
+			if a != nil || !errors.Is(b, job.ErrConflict) {
+				t.Fatalf("%d jobs: %v and %v", n, a, b)
+			}
+		}
 	}
 }

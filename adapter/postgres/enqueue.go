@@ -188,15 +188,15 @@ func (j *Jobs) store(ctx context.Context, entries []entry) ([]job.Receipt, error
 func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, error) {
 	receipts := make([]job.Receipt, len(entries))
 	all, _ := divide(entries, receipts)
-	var err error
-	if len(entries) > maxShared {
-		err = j.copy(ctx, entries)
-	} else {
+	err := retryDeadlock(ctx, func() error {
+		if len(entries) > maxShared {
+			return j.copy(ctx, entries)
+		}
 		b := &pgx.Batch{}
 		b.Queue(j.text.plain, all.arguments()[:plainArguments]...)
 		j.askLimits(b)
-		err = j.db.run(ctx, "enqueue", b)
-	}
+		return j.db.run(ctx, "enqueue", b)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -321,7 +321,7 @@ func anyDue(entries []entry) bool {
 // mostDeadlocks is how often a write is repeated.
 const mostDeadlocks = 10
 
-// retryDeadlock repeats a write that the server aborted to break a deadlock between writers of the same keys.
+// retryDeadlock repeats a write that the server aborted to break a deadlock between writers of the same keys or IDs.
 func retryDeadlock(ctx context.Context, write func() error) error {
 	for backoff := (wait.Backoff{Min: time.Millisecond, Max: 100 * time.Millisecond}); ; {
 		err := write()

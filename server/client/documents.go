@@ -87,13 +87,13 @@ func (d *Documents) Rollback(ctx context.Context, t Target, in api.Rollback) (ap
 	return d.replace(ctx, t, "/rollback", in)
 }
 
-// Freeze refuses changes of a document until somebody unfreezes it. The reason is shown to whoever wants to change it.
+// Freeze refuses changes to a document until somebody unfreezes it. The reason is shown to whoever wants to change it.
 func (d *Documents) Freeze(ctx context.Context, name, reason string) (out policystore.Document, err error) {
 	err = d.client.Do(ctx, Call{Method: http.MethodPut, Path: pathOf(name, "/freeze"), Body: api.Freeze{Reason: reason}, Once: true}, &out)
 	return out, asPolicy(err)
 }
 
-// Unfreeze allows changes of a document again.
+// Unfreeze allows changes to a document again.
 func (d *Documents) Unfreeze(ctx context.Context, name string) (out policystore.Document, err error) {
 	err = d.client.Do(ctx, Call{Method: http.MethodDelete, Path: pathOf(name, "/freeze"), Once: true}, &out)
 	return out, asPolicy(err)

@@ -150,7 +150,7 @@ func (u *UI) showPreview(w http.ResponseWriter, q *request, a *action, fault str
 	}
 	v := view{Title: p.Title, Nav: u.navigation(""), Who: q.who, Data: p}
 	file := cmp.Or(p.File, "preview")
-	if q.Header.Get("Hx-Request") == "" {
+	if !asksForContent(q) {
 		u.render(w, q.Request, file, v)
 		return
 	}

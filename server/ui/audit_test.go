@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"html"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -100,15 +101,44 @@ func TestU2TheAuditLogIsVerifiedAndReplayedPartByPart(t *testing.T) {
 		t.Fatal(heads, err)
 	}
 	has(t, run("do/audit/verify", url.Values{"lines": {"50"}}), "intact", "Nothing confirms the end", heads[0].Hash)
-	has(t, run("do/audit/verify", url.Values{"lines": {"50"}, "heads": {strings.Repeat("0", 64)}}), "not intact", "truncated")
+	has(t, run("do/audit/verify", url.Values{"lines": {"50"}, "heads": {strings.Repeat("0", 64)}, "given": {"true"}}), "not intact", "truncated", "tenet audit verify --server URL --head heads.json")
 	has(t, run("do/audit/replay", url.Values{"lines": {"50"}, "document": {""}}), "replayed as recorded")
 	has(t, run("do/audit/replay", url.Values{"lines": {"50"}, "document": {"shop"}}), "Under revision 1 of shop", "Total", "tenet audit replay --server URL --what-if server:URL/shop@1")
 	has(t, run("do/audit/replay", url.Values{"lines": {"50"}, "document": {"shop@1"}}), "Under revision 1 of shop")
 	has(t, s.post("do/audit/verify", url.Values{"heads": {"rubbish"}}), "A hash has 64 digits")
 	has(t, s.post("do/audit/replay", url.Values{"document": {"shop@x"}}), "or a revision of it such as shop@7")
-	has(t, s.post("do/audit/replay", url.Values{"document": {"@1"}}), "or a revision of it such as shop@7")
+	for _, text := range []string{"@1", "@", "shop@", "shop@0"} {
+		has(t, s.post("do/audit/replay", url.Values{"document": {text}}), "or a revision of it such as shop@7")
+	}
 	has(t, s.post("do/audit/replay", url.Values{"document": {"shop@9"}}), "no such revision", `value="shop@9"`)
 	has(t, s.post("do/audit/replay", url.Values{"document": {"nobody"}}), "no such document")
+}
+
+func TestU2APartThatFailsIsShown(t *testing.T) {
+	s := newSite(t, nil)
+	reader := s.token(policystore.Token{Name: "reader", Scopes: []policystore.Scope{policystore.ScopeRead}})
+	bound := s.token(policystore.Token{Name: "bound", Scopes: []policystore.Scope{policystore.ScopeRead}, Queues: []string{"mail"}})
+	for _, c := range []struct{ secret, cursor, want string }{
+		{reader, "%21", "The form was changed on its way"}, {bound, "AAAA", "bound to the queues mail"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.http.URL+"/ui/do/audit/verify", strings.NewReader("cursor="+c.cursor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Hx-Request", "true")
+		r.Header.Set("Hx-Target", "content") // as the form of the next part
+		r.Header.Set("Authorization", "Bearer "+c.secret)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(answer.Body)
+		if err != nil || answer.Body.Close() != nil || answer.StatusCode != http.StatusOK {
+			t.Fatal(answer.Status, err)
+		}
+		has(t, string(page), `<div id="content">`, c.want)
+	}
 }
 
 func TestU2AVerificationGoesOnByItself(t *testing.T) {

@@ -73,7 +73,7 @@ func (r *request) cursor() ([]byte, error) {
 }
 
 func verifyAuditAction() *action {
-	const command = "tenet audit verify --server URL"
+	const command, withHeads = "tenet audit verify --server URL", "--head heads.json"
 	return &action{
 		path: "audit/verify",
 		preview: func(*request) (*preview, error) {
@@ -82,8 +82,8 @@ func verifyAuditAction() *action {
 				Text: []string{"Every hash and every link of the log is computed again from the stored bytes. Nothing is changed."},
 				Fields: []field{{
 					Name: "heads", Label: "Heads that were kept elsewhere", Type: "textarea",
-					Help: "The output of tenet audit head, or a hash in each line. Without them nothing shows that the end of the log was cut off.",
-					Flag: "--head heads.json",
+					Help: "The output of tenet audit head, or a hash in each line. Without them nothing shows that the end of the log was cut off. The command below reads the output from a file.",
+					Flag: withHeads,
 				}},
 			}, nil
 		},
@@ -97,7 +97,9 @@ func verifyAuditAction() *action {
 				return "", nil, err
 			}
 			run := r.newAuditRun("Verify", command)
-			run.Heads = len(in.Heads) > 0 || r.PostFormValue("given") != ""
+			if run.Heads = len(in.Heads) > 0 || r.PostFormValue("given") != ""; run.Heads {
+				run.Command += " " + withHeads
+			}
 			run.Verified, run.Lines, run.Cursor = out.Report, out.Report.Lines, base64.StdEncoding.EncodeToString(out.Cursor)
 			return "audit-run", run, nil
 		},
@@ -158,7 +160,7 @@ func replayAuditAction() *action {
 			}
 			var out api.AuditReplayed
 			err = r.ask("/v1/audit/replay", in, &out)
-			if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusNotFound {
+			if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusNotFound && in.Document != "" {
 				return "", nil, formFault("There is no such document, or it has no such revision.")
 			}
 			if err != nil {
@@ -170,7 +172,7 @@ func replayAuditAction() *action {
 				run.Replayed, run.Lines = out.Report, out.Report.Lines
 				return "audit-run", run, nil
 			}
-			run.Document, _ = r.document()
+			run.Document, _, _ = r.document()
 			run.Revision = out.Revision
 			run.Command += " " + shellWords([]string{"--what-if", fmt.Sprintf("server:URL/%s@%d", run.Document, run.Revision)})
 			run.WhatIf = &audit.WhatIfReport{}
@@ -187,9 +189,9 @@ func replayForm(r *request) (in api.AuditReplay, err error) {
 	if in.Cursor, err = r.cursor(); err != nil || len(in.Cursor) > 0 {
 		return in, err
 	}
-	name, number := r.document()
+	name, number, numbered := r.document()
 	in.Document = name
-	if number == "" {
+	if !numbered {
 		return in, nil
 	}
 	if in.Revision, err = strconv.ParseInt(number, 10, 64); err != nil || in.Revision < 1 || name == "" {
@@ -199,7 +201,6 @@ func replayForm(r *request) (in api.AuditReplay, err error) {
 }
 
 // document reads the name of a document, and the number of a revision behind an @.
-func (r *request) document() (name, number string) {
-	name, number, _ = strings.Cut(strings.TrimSpace(r.PostFormValue("document")), "@")
-	return name, number
+func (r *request) document() (name, number string, numbered bool) {
+	return strings.Cut(strings.TrimSpace(r.PostFormValue("document")), "@")
 }

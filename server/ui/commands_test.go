@@ -92,8 +92,9 @@ func TestU5TheCommandLineFollowsTheForm(t *testing.T) {
 		{"do/audit/replay", map[string]string{"document": "shop@2"}, "tenet audit replay --server URL --what-if server:URL/shop@2"},
 		{"do/new-policy", map[string]string{"name": "pay", "message": "the first"}, "tenet policy publish policies.yaml --base 0 --name pay --message 'the first'"},
 		{"do/policies/mail/publish", map[string]string{"p-hold": "10m", "trial": "true"}, "tenet policy publish policies.yaml --name mail --base 3 --trial"},
-		{"do/policies/mail/publish", map[string]string{"p-steps": " 5%,  100%", "p-latency": "10%"}, "tenet policy publish policies.yaml --name mail --base 3"},
-		{"do/policies/mail/publish", map[string]string{"p-steps": " 5%,  100%", "p-latency": "10%", "steps": "true"}, "tenet policy publish policies.yaml --name mail --base 3 --rollout 5%,100% --max-latency 10%"},
+		{"do/policies/mail/publish", map[string]string{"p-steps": "5%, 100%", "p-latency": "10%"}, "tenet policy publish policies.yaml --name mail --base 3"},
+		{"do/policies/mail/publish", map[string]string{"p-steps": " 5 %, 100%", "p-latency": "10%", "steps": "true", "message": "steps"}, "tenet policy publish policies.yaml --name mail --base 3 --message steps --rollout '5 %, 100%' --max-latency 10%"},
+		{"do/policies/mail/publish", map[string]string{"p-steps": "", "steps": "true"}, "tenet policy publish policies.yaml --name mail --base 3 --rollout STEPS"},
 	} {
 		b.open(c.path)
 		atFirst := shown()

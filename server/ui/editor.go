@@ -184,6 +184,9 @@ func (e *editor) take(r *request) {
 	}
 	e.Text = strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n")
 	e.Message, e.Plan, e.Steps = r.PostFormValue("message"), r.planForm(), r.PostFormValue("delivery") == "steps"
+	if !r.PostForm.Has("steps") { // the form of a new document
+		e.Plan.Steps = defaultSteps
+	}
 	e.Trial = r.PostFormValue("delivery") == "trial"
 	e.Base, _ = strconv.ParseInt(r.PostFormValue("base"), 10, 64)
 }
@@ -254,7 +257,7 @@ func publish(r *request) (notice, next string, err error) {
 	return publishedNotice(out), r.ui.href("policies/" + e.Name), nil
 }
 
-// Head is what the command line that publishes the text says of what a person does not type here.
+// Head is the fixed part of the command line: what no field of the form sets.
 func (e *editor) Head() string {
 	words := []string{"policy", "publish", "policies.yaml"}
 	if e.Document != nil {
@@ -287,7 +290,7 @@ func (e *editor) Command() string {
 func (e *editor) PlanFields() []field {
 	p, d := &e.Plan, &e.Defaults
 	return []field{
-		{Name: "steps", Label: "Steps of clients", Value: p.Steps, Help: "Shares that grow.", Flag: "--rollout VALUE", Several: true},
+		{Name: "steps", Label: "Steps of clients", Value: p.Steps, Help: "Shares that grow.", Flag: "--rollout VALUE", Unset: "--rollout STEPS"},
 		{Name: "hold", Label: "Each step lasts at least", Value: p.Hold, Help: "Default " + seconds(d.Steps[0].Hold.Seconds()) + ".", Flag: "--hold VALUE"},
 		{Name: "min_samples", Label: "Fewest calls in each group", Value: p.MinSamples, Help: "Default " + number(d.Steps[0].MinSamples) + ".", Flag: "--min-samples VALUE"},
 		{Name: "failure_share", Label: "Harmful: more failed calls", Value: p.FailureShare, Help: "Percentage points of all calls. Default " + percent(d.Thresholds.FailureShare) + ".", Flag: "--max-failures VALUE"},

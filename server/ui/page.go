@@ -165,6 +165,12 @@ func contentPolicy(nonce string) string {
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }
 
+// asksForContent reports whether a script asks for the content of a page alone, for a dialog. One that replaces what the page shows selects
+// that from a whole page.
+func asksForContent(r *request) bool {
+	return r.Header.Get("Hx-Request") != "" && r.Header.Get("Hx-Target") != "content"
+}
+
 // fail answers with a problem: with the page to sign in if the caller is not known.
 func (u *UI) fail(w http.ResponseWriter, r *request, err error) {
 	problem, ok := errors.AsType[*client.Problem](err)
@@ -177,12 +183,14 @@ func (u *UI) fail(w http.ResponseWriter, r *request, err error) {
 		return
 	}
 	v := view{Title: problem.Title, Nav: u.navigation(""), Who: r.who, Problem: problem, Status: problem.Status}
-	if r.Header.Get("Hx-Request") != "" {
+	if asksForContent(r) {
 		var b bytes.Buffer
 		if err := u.templates["problem"].ExecuteTemplate(&b, "content", v); err == nil {
 			u.write(w, r.Request, reply{http.StatusOK, "", b.Bytes()}) // shown in place
 			return
 		}
+	} else if r.Header.Get("Hx-Request") != "" {
+		v.Status = http.StatusOK // shown in place, too
 	}
 	u.render(w, r.Request, "problem", v)
 }

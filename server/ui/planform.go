@@ -42,7 +42,10 @@ func (f planForm) fields() []field {
 
 // plan returns the plan, or nil for none.
 func (f planForm) plan() (*api.Plan, error) {
-	if strings.TrimSpace(f.Steps) == "" {
+	if f.Steps = strings.TrimSpace(f.Steps); f.Steps == "" {
+		if f != (planForm{}) {
+			return nil, errors.New("Write the steps, or leave the other fields of the rollout empty.")
+		}
 		return nil, nil
 	}
 	var faults []error

@@ -32,7 +32,7 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 --allow-partial accepts. With --what-if both are part of the result.`,
 		Example: "  tenet audit replay audit.jsonl\n  tenet audit replay audit.jsonl --what-if new.yaml -o json",
 	}
-	file := cmd.Flags().String("what-if", "", "policy document to compare with: a file, - for stdin, or server:URL/NAME@REV")
+	file := cmd.Flags().String("what-if", "", "policy document to compare with: a file, - for stdin, or server:URL/NAME@REV; without @REV the revision in force, and with --server NAME@REV is enough")
 	alias := cmd.Flags().String("policy", "", "the same as --what-if")
 	partial := cmd.Flags().Bool("allow-partial", false, "exit with 0 even if some decisions could not be recomputed")
 	cli.ExplicitFlags(cmd, "policy")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,23 +16,28 @@ import (
 
 func freezeCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "freeze NAME --reason TEXT", Short: "Refuse changes of a document",
-		Long: `Refuse changes of a document until somebody unfreezes it: nobody can publish or roll back, and a rollout does not advance. A
-revision that does harm is still taken back. A document that is frozen already takes the new reason.`,
+		Use: "freeze NAME --reason TEXT", Short: "Refuse changes to a document",
+		Long: `Refuse changes to a document until somebody unfreezes it: nobody can publish or roll back, and a rollout does not advance. A
+revision that does harm is still taken back. Freezing a frozen document replaces the reason.`,
 		Example: "  tenet policy freeze mail --reason 'sale until Monday'",
 	}
 	reason := cmd.Flags().String("reason", "", "why, for whoever wants to change the document")
-	return changeFreezeCommand(a, cmd, "show whether the document is frozen, without freezing it", func(d *client.Documents, ctx context.Context, name string) (policystore.Document, error) {
-		if *reason == "" {
-			return policystore.Document{}, cli.Usagef("--reason is missing: why nobody should change the document")
-		}
+	cmd = changeFreezeCommand(a, cmd, "show whether the document is frozen, without freezing it", func(d *client.Documents, ctx context.Context, name string) (policystore.Document, error) {
 		return d.Freeze(ctx, name, *reason)
 	})
+	freeze := cmd.RunE
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		if strings.TrimSpace(*reason) == "" {
+			return cli.Usagef("--reason is missing: say why nobody should change the document")
+		}
+		return freeze(cmd, args)
+	})
+	return cmd
 }
 
 func unfreezeCommand(a *cli.App) *cobra.Command {
 	return changeFreezeCommand(a, &cobra.Command{
-		Use: "unfreeze NAME", Short: "Allow changes of a document again",
+		Use: "unfreeze NAME", Short: "Allow changes to a document again",
 		Example: "  tenet policy unfreeze mail",
 	}, "show whether the document is frozen, without unfreezing it", (*client.Documents).Unfreeze)
 }
