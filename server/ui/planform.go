@@ -44,7 +44,7 @@ func (f planForm) fields() []field {
 func (f planForm) plan() (*api.Plan, error) {
 	if f.Steps = strings.TrimSpace(f.Steps); f.Steps == "" {
 		if f != (planForm{}) {
-			return nil, errors.New("Write the steps, or leave the other fields of the rollout empty.")
+			return nil, errors.New(sentence("write the steps, or leave the other fields of the rollout empty"))
 		}
 		return nil, nil
 	}
