@@ -236,7 +236,7 @@ func revisionsCommand(a *cli.App) *cobra.Command {
 	})
 }
 
-// showCommand makes a command that reads what belongs to a document and prints it.
+// showCommand makes a command that reads, or changes, what belongs to a document and prints it.
 func showCommand[T any](a *cli.App, cmd *cobra.Command, read func(*client.Documents, context.Context, string) (T, error), write func(w io.Writer, name string, found T)) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(1)
 	open.ServerFlags(cmd)
