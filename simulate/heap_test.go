@@ -11,9 +11,9 @@ type mark int
 
 func (mark) act() {}
 
-// TestTheHeapIsAModelOfASortedList pushes events, removes some, and takes the first ones: in the order of their times, and of those at
+// TestTheHeapOrdersWhatIsLeft pushes events, removes some, and takes the first ones: in the order of their times, and of those at
 // the same time, in that in which they were pushed.
-func TestTheHeapIsAModelOfASortedList(t *testing.T) {
+func TestTheHeapOrdersWhatIsLeft(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type entry struct {
 			at   time.Duration
