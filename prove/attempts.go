@@ -177,6 +177,21 @@ func zeroDelay(s *subject) *answer {
 		with(s.example(Step{Ask: AskBounds, Attempt: 1}, Step{Ask: AskBounds, Attempt: r.MaxAttempts - 1}))
 }
 
+func constantDelay(s *subject) *answer {
+	r := &s.policy.Retry
+	if r.MaxAttempts < 3 {
+		return nil
+	}
+	shortest, first := decision.Bounds(r, 0)
+	_, last := decision.Bounds(r, r.MaxAttempts-2)
+	a := &answer{message: fmt.Sprintf("%s: the first retry waits %s to %s, the last one at most %s", s.key, shortest, first, last)}
+	if shortest == 0 || shortest != first || first != last {
+		return a
+	}
+	return a.breaks("retry.backoff", fmt.Sprintf("%s: each of %d retries waits %s in every client, so that those that fail together retry together", s.key, r.MaxAttempts-1, last)).
+		with(s.example(Step{Ask: AskBounds, Attempt: 1}, Step{Ask: AskBounds, Attempt: r.MaxAttempts - 1}))
+}
+
 func loadFactor(s *subject) *answer {
 	if s.key.Surface() != policy.SurfaceCall {
 		return nil

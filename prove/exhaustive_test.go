@@ -104,6 +104,8 @@ type execution struct {
 	attempts int           // highest number of an attempt that started
 	longest  time.Duration // until the end of the work
 	waited   bool          // some delay was above 0
+	varied   bool          // two delays differed
+	delayed  time.Duration // one of the delays
 	timedOut bool          // some attempt ended by its own timeout, and was retried if the policy retries
 }
 
@@ -134,6 +136,8 @@ func (e *execution) attempt(n int, at time.Duration) {
 		}
 		for _, delay := range e.delays(n) {
 			e.waited = e.waited || delay > 0
+			e.varied = e.varied || len(e.seen) > 1 && delay != e.delayed
+			e.delayed = delay
 			s := decision.State{Surface: e.policy.Key.Surface(), Attempt: n, Left: decision.Unbounded, LeftReason: policy.ReasonOverallTimeout, External: true, Delay: delay}
 			if e.within > 0 {
 				s.Left = e.within - end
@@ -244,6 +248,9 @@ func (s *subject) contradicts(list []Finding) error {
 	}
 	if e.attempts > 1 {
 		checks["zero-delay"] = !e.waited
+	}
+	if e.attempts == r.MaxAttempts {
+		checks["constant-delay"] = e.waited && !e.varied
 	}
 	if s.policy.Circuit.Kind != "" {
 		if opens := s.opens(); opens || s.policy.Circuit.Kind == policy.CircuitSlow && s.policy.Limit.Rate.Count == 0 {

@@ -70,6 +70,22 @@ consumers:
 `,
 		},
 		{
+			Code: "constant-delay", Severity: Warning, policy: constantDelay,
+			Property: "Of several retries, some wait longer than others, or jitter spreads them.",
+			Why:      "Clients that fail together and wait equally long retry together each time, and as often in the second hour of an outage as in its first minute.",
+			Remedy:   "let the delays grow (backoff_multiplier, backoff_cap), or give a jitter",
+			Violating: `version: 1
+jobs:
+  "report:build":
+    retry: {max_attempts: 20, backoff: 1m, backoff_multiplier: 1, backoff_cap: 1m, jitter: none}
+`,
+			Mended: `version: 1
+jobs:
+  "report:build":
+    retry: {max_attempts: 20, backoff: 1m, backoff_cap: 1h, jitter: equal}
+`,
+		},
+		{
 			Code: "load-factor", Severity: Warning, policy: loadFactor,
 			Property: "A call becomes at most 10 attempts, or a budget bounds them.",
 			Why:      "Each attempt may start its own hedges, so retries and hedges multiply. In an outage every call makes all of them.",
