@@ -119,7 +119,7 @@ func TestS1ADocumentThatProveShowsToBeBrokenIsRefusedWithAllFaults(t *testing.T)
 	s, _ := newService(t)
 	body := []byte(`version: 1
 policies:
-  a: {retry: {max_attempts: 3, jitter: none, backoff: 1s, overall_timeout: 500ms}}
+  a: {retry: {max_attempts: 3, jitter: none, backoff: 1s, backoff_cap: 2s, overall_timeout: 500ms}}
   b: {circuit: {kind: slow, slow_after: 1s}, retry: {timeout: 500ms}, hedge: {enabled: true}}
 `)
 	_, err := s.Publish(t.Context(), documents.Change{Name: "shop"}, body, true)
