@@ -166,20 +166,28 @@ func (d *Documents) Clients(ctx context.Context, f Selection) ([]policystore.Cli
 
 // all reads all pages of a list.
 func all[P, T any](ctx context.Context, c *Client, call Call, of func(*P) ([]T, api.Cursor)) ([]T, error) {
-	list, err := upTo(ctx, c, math.MaxInt, call, of)
+	list, err := upTo(ctx, listing{c, call, math.MaxInt}, of)
 	return list, asPolicy(err)
 }
 
-// upTo reads the pages of a list until it has limit items.
-func upTo[P, T any](ctx context.Context, c *Client, limit int, call Call, of func(*P) ([]T, api.Cursor)) (list []T, err error) {
+// listing is a list of the server, of which at most limit items are read.
+type listing struct {
+	client *Client
+	call   Call
+	limit  int
+}
+
+// upTo reads the pages of a list until it has as many items as are wanted.
+func upTo[P, T any](ctx context.Context, l listing, of func(*P) ([]T, api.Cursor)) (list []T, err error) {
+	call := l.call
 	call.Method = http.MethodGet
 	if call.Query == nil {
 		call.Query = url.Values{}
 	}
-	for len(list) < limit {
-		call.Query.Set("limit", strconv.Itoa(min(limit-len(list), api.MaxBatch)))
+	for len(list) < l.limit {
+		call.Query.Set("limit", strconv.Itoa(min(l.limit-len(list), api.MaxBatch)))
 		var page P
-		if err := c.Do(ctx, call, &page); err != nil {
+		if err := l.client.Do(ctx, call, &page); err != nil {
 			return nil, err
 		}
 		items, next := of(&page)

@@ -35,7 +35,7 @@ func (j *Jobs) Flows(ctx context.Context, q job.FlowQuery) (list []job.FlowInfo,
 		query.Set("cursor", string(api.NewCursor(api.FlowCursor, q.Below)))
 	}
 	var fault error
-	list, err = upTo(ctx, j.client, limit, Call{Path: "/v1/flows", Query: query}, func(p *api.FlowPage) (part []job.FlowInfo, next api.Cursor) {
+	list, err = upTo(ctx, listing{j.client, Call{Path: "/v1/flows", Query: query}, limit}, func(p *api.FlowPage) (part []job.FlowInfo, next api.Cursor) {
 		for i := range p.Flows {
 			part = append(part, p.Flows[i].Info())
 		}

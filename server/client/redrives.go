@@ -68,7 +68,7 @@ func (j *Jobs) Redrives(ctx context.Context, q job.RedriveQuery) (list []job.Red
 	if q.Below != "" {
 		query.Set("cursor", string(api.NewCursor(api.RedriveCursor, q.Below)))
 	}
-	list, err = upTo(ctx, j.client, limit, Call{Path: "/v1/redrives", Query: query}, func(p *api.RedrivePage) (part []job.Redrive, next api.Cursor) {
+	list, err = upTo(ctx, listing{j.client, Call{Path: "/v1/redrives", Query: query}, limit}, func(p *api.RedrivePage) (part []job.Redrive, next api.Cursor) {
 		for i := range p.Redrives {
 			part = append(part, p.Redrives[i].Redrive())
 		}
