@@ -26,6 +26,7 @@ PLAIN = . ./cmd/tenet ./server/ui ./cmd/tenet/internal/release ./prove ./simulat
 # apply to every go command, also those that tests run, so that each package is compiled once.
 RACE = $(shell go env GOFLAGS) -race -ldflags=-w -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false \
 	-gcflags=golang.org/x/text/...=-race=false -gcflags=github.com/klauspost/compress/...=-race=false \
+	-gcflags=github.com/gowebpki/jcs=-race=false -gcflags=go.yaml.in/yaml/v4/...=-race=false \
 	'-gcflags=github.com/nats-io/nats-server/v2/...=-race=false -l' -gcflags=github.com/redis/go-redis/v9/...=-l -gcflags=github.com/tenetdev/tenet/server=-l
 
 # The packages whose tests take longest begin first.
