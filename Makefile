@@ -44,7 +44,7 @@ raced plain: export GOGC = 400
 raced: export GOFLAGS = $(RACE)
 raced: export GORACE = atexit_sleep_ms=0
 raced: packages check
-	go test -vet=off -short -p 4 -parallel 8 -timeout 40m $(RACED)
+	go test -vet=off -short -p 3 -parallel 8 -timeout 40m $(RACED)
 
 plain: export GOFLAGS = $(shell go env GOFLAGS) -ldflags=-w
 plain: packages check
