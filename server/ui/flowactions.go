@@ -92,7 +92,7 @@ func (v flowVerb) make(r *request) (notice, next string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	if v.action != job.ActionCancel {
+	if v.action != job.ActionCancel || changed.partial() {
 		return changed.notice(v.jobVerb), "", nil
 	}
 	if err := r.get(path, nil, &after); err != nil {

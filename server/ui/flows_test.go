@@ -233,7 +233,13 @@ func TestU4AFlowIsCancelledAndRetriedWithExactPreviews(t *testing.T) {
 	}()})
 	has(t, s.get("do/flows/wide/cancel"), "Type 1,001 to confirm", "1,001 ready")
 	has(t, s.post("do/flows/wide/cancel", url.Values{"count": {"1001"}, "typed": {"1000"}, "key": {"k3"}}), "Type the number 1001 to confirm.")
-	has(t, s.post("do/flows/wide/cancel", url.Values{"count": {"1001"}, "typed": {"1,001"}, "key": {"k4"}}), "Cancelled 1,001 jobs.")
+	notice := s.post("do/flows/wide/cancel", url.Values{"count": {"1001"}, "typed": {"1,001"}, "key": {"k4"}})
+	if strings.Contains(notice, "Repeat the action for the others.") { // with the race detector the time may be over
+		has(t, s.post("do/flows/wide/cancel", url.Values{"count": {"1"}, "key": {"k5"}}), "Cancelled 1 job.")
+	} else {
+		has(t, notice, "Cancelled 1,001 jobs.")
+	}
+	has(t, s.get("flows/wide"), "1,001 jobs were cancelled.")
 }
 
 func TestU1AFlowIsWatchedLiveAndCancelledByKeyboardAlone(t *testing.T) {

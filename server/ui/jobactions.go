@@ -258,16 +258,19 @@ func inBatches(r *request, change func(batch) (api.Changed, error)) (b batches, 
 	return b, nil
 }
 
+// partial reports whether jobs are left that the change did not come to.
+func (b *batches) partial() bool { return b.fault != nil || b.over && b.changed < b.most }
+
 // notice says what a verb has changed.
 func (b *batches) notice(v jobVerb) string {
 	text := v.done + " " + plural(b.changed, "job", "jobs") + "."
 	switch {
 	case b.fault != nil:
 		return fmt.Sprintf("%s %s of %s jobs, and then the server did not go on: %v", v.done, number(b.changed), number(b.most), b.fault)
+	case b.partial():
+		return fmt.Sprintf("%s %s of %s jobs in %s. Repeat the action for the others.", v.done, number(b.changed), number(b.most), seconds(changeTime.Seconds()))
 	case v.action == job.ActionCancel && b.changed > 0:
 		return "Asked to cancel " + plural(b.changed, "job", "jobs") + ". Running jobs end when their handlers return."
-	case b.over && b.changed < b.most:
-		return fmt.Sprintf("%s %s of %s jobs in %s. Repeat the action for the others.", v.done, number(b.changed), number(b.most), seconds(changeTime.Seconds()))
 	case b.changed < b.most:
 		return text + fmt.Sprintf(" %s meanwhile in a state that does not allow it.", plural(b.most-b.changed, "job was", "jobs were"))
 	}
