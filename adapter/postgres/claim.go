@@ -117,7 +117,7 @@ func (j *Jobs) claimText(t claimText) string {
 
 // Claim implements job.Store. The records lack the columns that workers do not read: output, errors and reasons of earlier
 // attempts. In a queue with many jobs per second, a job with an earlier run_at than already claimed jobs of its priority may
-// wait for 100 ms, or for up to 5 s (1 s if there are no others) if the server is slow to vacuum.
+// wait for 100 ms, or for up to 5 s if the server is slow to vacuum.
 func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	if err := job.CheckLease(c.Lease); err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool)
 					took = 0
 				}
 				j.cursors.advance(o.cursor, claimResult{claimed, o.Free, took, start})
-				if left := o.Free - len(claimed); onward && left > 0 && j.cursors.mayHaveMore(o.cursor, start) {
+				if left := o.Free - len(claimed); onward && left > 0 && j.cursors.mayHaveMore(o.cursor) {
 					o.Free = left
 					again = append(again, o)
 				}

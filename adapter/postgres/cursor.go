@@ -21,9 +21,6 @@ const (
 	headEvery   = 100 * time.Millisecond
 	headShare   = 20
 	headAtLeast = 5 * time.Second
-	// idleShare and idleAtLeast are the same for a queue with no jobs after its position. Those of a limit are often before it.
-	idleShare   = 4
-	idleAtLeast = time.Second
 	// perJob is the largest cost of moving a job, without the cost of finding it.
 	perJob = 50 * time.Microsecond
 	// quickHead is the duration of a claim from the head that is cheap enough to be made whenever a queue seems to be empty.
@@ -42,7 +39,7 @@ type cursor struct {
 	reached [job.MaxPriority + 1]position // every job of the priority that was seen before it is claimed
 	drained bool                          // the last claim got less than it asked for
 	head    time.Time                     // when the next claim has to start at the head
-	idle    time.Time                     // when it has to if the queue is drained
+	quick   bool                          // the last claim from the head was
 }
 
 // cursors holds the cursors by queue and requested types.
@@ -56,7 +53,7 @@ func (c *cursors) start(name string, now time.Time) (from [job.MaxPriority + 1]p
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.by[name]
-	if at == nil || at.claimed < busyAfter || !now.Before(at.head) || at.drained && !now.Before(at.idle) {
+	if at == nil || at.claimed < busyAfter || !now.Before(at.head) || at.drained && at.quick {
 		return from, false
 	}
 	return at.reached, true
@@ -94,20 +91,17 @@ func (c *cursors) advance(name string, b claimResult) {
 	if b.took > 0 {
 		took := b.took - time.Duration(len(b.jobs))*perJob
 		at.head = b.at.Add(max(headEvery, min(headShare*took, headAtLeast)))
-		at.idle = b.at
-		if took >= quickHead {
-			at.idle = b.at.Add(min(idleShare*took, idleAtLeast))
-		}
+		at.quick = took < quickHead
 	}
 }
 
 // mayHaveMore reports whether a claim that started at the positions and was not filled should be followed by one from the
 // head.
-func (c *cursors) mayHaveMore(name string, now time.Time) bool {
+func (c *cursors) mayHaveMore(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.by[name]
-	return at != nil && !now.Before(at.idle)
+	return at != nil && at.quick
 }
 
 // positionColumns returns the positions to claim a number of types from, as columns, and their number. One type is read
