@@ -105,7 +105,7 @@ type execution struct {
 	longest  time.Duration // until the end of the work
 	waited   bool          // some delay was above 0
 	varied   bool          // two delays differed
-	delayed  time.Duration // one of the delays
+	delayed  time.Duration // the latest delay; below 0 before the first
 	timedOut bool          // some attempt ended by its own timeout, and was retried if the policy retries
 }
 
@@ -115,7 +115,7 @@ type state struct {
 }
 
 func execute(p *policy.Policy, within time.Duration) *execution {
-	e := &execution{policy: p, within: within, seen: map[state]bool{}}
+	e := &execution{policy: p, within: within, seen: map[state]bool{}, delayed: -1}
 	e.attempt(1, 0)
 	return e
 }
@@ -136,7 +136,7 @@ func (e *execution) attempt(n int, at time.Duration) {
 		}
 		for _, delay := range e.delays(n) {
 			e.waited = e.waited || delay > 0
-			e.varied = e.varied || len(e.seen) > 1 && delay != e.delayed
+			e.varied = e.varied || e.delayed >= 0 && delay != e.delayed
 			e.delayed = delay
 			s := decision.State{Surface: e.policy.Key.Surface(), Attempt: n, Left: decision.Unbounded, LeftReason: policy.ReasonOverallTimeout, External: true, Delay: delay}
 			if e.within > 0 {

@@ -31,7 +31,7 @@ var study = []struct{ issue, about, text, finding string }{
 	{"YARN-8710", "containers are restarted without end", step("max_attempts: 1000, backoff: 30s, backoff_cap: 30s"), "unbounded-retry"},
 	{"Elasticsearch 85003", "a node whose join is refused by its own circuit breaker asks again at once", step("max_attempts: 1000"), "zero-delay"},
 	{"Elasticsearch 102528", "a transform whose state cannot be stored tries again every minute, however long that has failed", step("max_attempts: 100, backoff: 1m, backoff_multiplier: 1, jitter: none"), "constant-delay"},
-	{"HIVE-19642", "a thread that finds the LLAP cache full asks to evict again at once, all but the doubling numbers of times", step("max_attempts: 1000"), "zero-delay"},
+	{"HIVE-19642", "a thread that finds the LLAP cache full asks to evict again at once, and sleeps only after 4, 8, 16 … attempts", step("max_attempts: 1000"), "zero-delay"},
 	{"Elasticsearch 79445", "a failed relocation of a shard is started again without end, because its failures are not counted", step("max_attempts: 1000, backoff: 1s"), "unbounded-retry"},
 	{"Elasticsearch 25951", "RestClient may retry for 30 s, the wait in its queue included, which is as long as one request may take", "version: 1\npolicies: {p: {retry: {max_attempts: 3, backoff: 1s, timeout: 30s, overall_timeout: 30s}}}\n", "timeout-unreachable"},
 	{"KAFKA-9314", "Connect polls a source again at once after a RetriableException, without the delays of errors.retry", step("max_attempts: 1000"), "zero-delay"},

@@ -15,7 +15,8 @@ func TestU4AChangeThatIsCutShortSaysWhatIsLeft(t *testing.T) {
 			"1,000 of 1,001 jobs, and then the server did not go on: it is away": {changed: 1000, most: 1001, fault: errors.New("it is away")},
 			"1,001 jobs. ": {changed: 1001, most: 1001, over: true},
 		} {
-			if got := b.notice(v) + " "; !strings.Contains(got, want) {
+			got := b.notice(v) + " "
+			if !strings.Contains(got, want) || v.action == job.ActionCancel && strings.Contains(got, v.done) { // some may still run
 				t.Errorf("%s: %q, want %q", v.verb, got, want)
 			}
 		}

@@ -263,14 +263,18 @@ func (b *batches) partial() bool { return b.fault != nil || b.over && b.changed 
 
 // notice says what a verb has changed.
 func (b *batches) notice(v jobVerb) string {
-	text := v.done + " " + plural(b.changed, "job", "jobs") + "."
+	done := v.done
+	if v.action == job.ActionCancel {
+		done = "Asked to cancel" // those that run may finish
+	}
+	text := done + " " + plural(b.changed, "job", "jobs") + "."
 	switch {
 	case b.fault != nil:
-		return fmt.Sprintf("%s %s of %s jobs, and then the server did not go on: %v", v.done, number(b.changed), number(b.most), b.fault)
+		return fmt.Sprintf("%s %s of %s jobs, and then the server did not go on: %v", done, number(b.changed), number(b.most), b.fault)
 	case b.partial():
-		return fmt.Sprintf("%s %s of %s jobs in %s. Repeat the action for the others.", v.done, number(b.changed), number(b.most), seconds(changeTime.Seconds()))
+		return fmt.Sprintf("%s %s of %s jobs in %s. Repeat the action for the others.", done, number(b.changed), number(b.most), seconds(changeTime.Seconds()))
 	case v.action == job.ActionCancel && b.changed > 0:
-		return "Asked to cancel " + plural(b.changed, "job", "jobs") + ". Running jobs end when their handlers return."
+		return text + " Running jobs end when their handlers return."
 	case b.changed < b.most:
 		return text + fmt.Sprintf(" %s meanwhile in a state that does not allow it.", plural(b.most-b.changed, "job was", "jobs were"))
 	}
