@@ -172,20 +172,22 @@ func (c *caller) attempt(ctx context.Context) error {
 	if !g.travel(ctx, end) {
 		return g.gaveUp(ctx)
 	}
-	r := &request{task: w.running}
-	g.service.arrive(r)
-	if !r.answered {
+	t, r := w.running, g.service.arrive()
+	if !t.answered {
 		if g.hedged {
 			w.Await(end-w.now, ctx, func() bool { return ctx.Err() != nil })
 		} else {
 			w.park(end - w.now)
 		}
 	}
-	r.task = nil
-	if !r.answered || !g.travel(ctx, end) {
+	if !t.answered {
+		r.task = nil
 		return g.gaveUp(ctx)
 	}
-	return r.err
+	if !g.travel(ctx, end) {
+		return g.gaveUp(ctx)
+	}
+	return t.response
 }
 
 // travel waits for the network. It returns false if the attempt ended before.
@@ -216,7 +218,7 @@ func (g *group) gaveUp(ctx context.Context) error {
 // succeeded counts a call that has succeeded now.
 func (g *group) succeeded(began time.Duration) {
 	now := g.world.now
-	if i := g.sample(now); i < len(g.latency) {
+	if i := g.sample(); i < len(g.latency) {
 		g.latency[i].add(now - began)
 	}
 	if g.warm(began) {
@@ -235,7 +237,7 @@ func (g *group) failed(began time.Duration, reason string) {
 
 // count counts in the current sample and, if the call or attempt began after the warm-up, in the totals.
 func (g *group) count(began time.Duration, add func(*ClientCounts)) {
-	if i := g.sample(g.world.now); i < len(g.windows) {
+	if i := g.sample(); i < len(g.windows) {
 		add(&g.windows[i].ClientCounts)
 	}
 	if g.warm(began) {

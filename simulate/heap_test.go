@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -22,19 +23,15 @@ func TestTheHeapOrdersWhatIsLeft(t *testing.T) {
 		}
 		var h heap
 		var model []entry
-		take := func(i int) {
-			if got := h.remove(model[i].slot); got != model[i].id {
-				t.Fatalf("removed %v, want %v", got, model[i].id)
-			}
-			model = append(model[:i], model[i+1:]...)
-		}
 		for id := range mark(rapid.IntRange(0, 300).Draw(t, "operations")) {
 			switch n := rapid.IntRange(0, 9).Draw(t, "operation"); {
 			case n < 5 || len(model) == 0:
 				at := time.Duration(rapid.IntRange(0, 20).Draw(t, "at"))
 				model = append(model, entry{at, id, h.push(at, id)})
 			case n < 8:
-				take(rapid.IntRange(0, len(model)-1).Draw(t, "removed"))
+				i := rapid.IntRange(0, len(model)-1).Draw(t, "removed")
+				h.remove(model[i].slot)
+				model = slices.Delete(model, i, i+1)
 			default:
 				first := 0
 				for i := range model {
@@ -42,10 +39,13 @@ func TestTheHeapOrdersWhatIsLeft(t *testing.T) {
 						first = i
 					}
 				}
-				if h.list[0].slot != model[first].slot {
-					t.Fatalf("first is %+v, want %+v", h.list[0], model[first])
+				if at := h.first().at; at != model[first].at {
+					t.Fatalf("first is at %v, want %v", at, model[first].at)
 				}
-				take(first)
+				if got := h.take(); got != model[first].id {
+					t.Fatalf("took %v, want %v", got, model[first].id)
+				}
+				model = slices.Delete(model, first, first+1)
 			}
 		}
 	})

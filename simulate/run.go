@@ -44,6 +44,8 @@ type simulation struct {
 	seed     uint64
 	world    *world
 	samples  int
+	current  int           // sample, plus 1
+	boundary time.Duration // when the next sample begins
 	services map[string]*service
 	groups   map[string]*group
 }
@@ -135,8 +137,14 @@ func (m *simulation) build() error {
 	return nil
 }
 
-// sample returns the index of the sample at a time.
-func (m *simulation) sample(now time.Duration) int { return int(now / m.scenario.Interval) }
+// sample returns the index of the current sample.
+func (m *simulation) sample() int {
+	for m.world.now >= m.boundary {
+		m.boundary += m.scenario.Interval
+		m.current++
+	}
+	return m.current - 1
+}
 
 // warm reports whether what began then counts in the totals. Its end counts where its beginning does, so that no more requests are
 // served, and no more calls end, than there are.
@@ -144,7 +152,7 @@ func (m *simulation) warm(began time.Duration) bool { return began >= m.scenario
 
 // act notes the state of services and jobs at the beginning of each sample.
 func (m *simulation) act() {
-	i := m.sample(m.world.now)
+	i := m.sample()
 	for _, s := range m.services {
 		if i < len(s.windows) {
 			s.windows[i].Queue, s.windows[i].Busy = s.waiting(), s.busy

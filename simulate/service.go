@@ -25,40 +25,48 @@ type service struct {
 	random stream
 	calls  []*caller
 
-	line    []*request // from first, in the order of arrival
-	first   int
-	busy    int
-	next    time.Duration // when the next request can begin, under a capacity
-	waking  bool          // an event for next is under way
-	windows []ServiceSample
-	total   ServiceTotals
+	line     []*request // from first, in the order of arrival
+	first    int
+	answered []*request // free
+	busy     int
+	next     time.Duration // when the next request can begin, under a capacity
+	waking   bool          // an event for next is under way
+	windows  []ServiceSample
+	total    ServiceTotals
 }
 
-// request is one attempt as the service sees it.
+// request is one attempt as the service sees it. Once it is answered, the service uses it for another one.
 type request struct {
-	service  *service
-	task     *task // of the client that waits for the response; nil once it has given up, or has its response
-	arrived  time.Duration
-	err      error
-	answered bool
+	service *service
+	task    *task // of the client that waits for the response; nil once it has given up
+	arrived time.Duration
+	err     error
 }
 
-// arrive takes a request in.
-func (s *service) arrive(r *request) {
-	r.service, r.arrived = s, s.world.now
+// arrive takes in a request of the running task. It may have been answered when arrive returns.
+func (s *service) arrive() *request {
+	var r *request
+	if n := len(s.answered); n > 0 {
+		r, s.answered = s.answered[n-1], s.answered[:n-1]
+	} else {
+		r = &request{service: s}
+	}
+	r.task, r.arrived, r.err = s.world.running, s.world.now, nil
+	r.task.answered = false
 	s.count(r, func(t *ServiceCounts) { t.Requests++ })
 	limit := s.spec.Queue.Limit
 	if s.conditionOf(s.world.now).down || limit > 0 && s.waiting() >= limit && !s.free() {
 		s.count(r, func(t *ServiceCounts) { t.Refused++ })
 		s.answer(r, errRefused)
-		return
+		return r
 	}
 	s.line = append(s.line, r)
 	s.world.held += requestSize
 	s.serve()
-	if s.warm(r.arrived) {
+	if s.warm(s.world.now) {
 		s.total.PeakQueue = max(s.total.PeakQueue, s.waiting())
 	}
+	return r
 }
 
 func (s *service) waiting() int { return len(s.line) - s.first }
@@ -80,13 +88,10 @@ func (s *service) free() bool {
 func (s *service) serve() {
 	for s.waiting() > 0 && s.free() {
 		r := s.take()
-		switch {
-		case r.task == nil && s.spec.Queue.DropAbandoned:
-			s.count(r, func(t *ServiceCounts) { t.Dropped++ })
-		case s.spec.Queue.MaxWait > 0 && s.world.now-r.arrived > s.spec.Queue.MaxWait:
+		if q := s.spec.Queue; r.task == nil && q.DropAbandoned || q.MaxWait > 0 && s.world.now-r.arrived > q.MaxWait {
 			s.count(r, func(t *ServiceCounts) { t.Dropped++ })
 			s.answer(r, errTimedOut)
-		default:
+		} else {
 			s.begin(r)
 		}
 	}
@@ -184,18 +189,18 @@ func (r *request) act() {
 
 // answer sends the response to the client, if it still waits.
 func (s *service) answer(r *request, err error) {
-	r.err, r.answered = err, true
 	if t := r.task; t != nil {
-		r.task = nil
+		t.answered, t.response = true, err
 		if t != s.world.running {
 			s.world.resume(t)
 		}
 	}
+	s.answered = append(s.answered, r)
 }
 
 // count counts in the current sample and, if the request arrived after the warm-up, in the totals.
 func (s *service) count(r *request, add func(*ServiceCounts)) {
-	if i := s.sample(s.world.now); i < len(s.windows) {
+	if i := s.sample(); i < len(s.windows) {
 		add(&s.windows[i].ServiceCounts)
 	}
 	if s.warm(r.arrived) {

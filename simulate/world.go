@@ -16,14 +16,17 @@ import (
 type world struct {
 	now     time.Duration
 	events  heap
-	ready   []*task // in the order in which they will run
-	running *task
+	ready   []*task // from turn on, in the order in which they will run
+	turn    int
+	running *task // nil while events are worked off
 	idle    []*task
 	tasks   []*task
 	waiting map[any][]*task // by the key that wakes them, in the order in which they began to wait
 	ended   bool
 	atEnd   []func() // called when the world has ended, before its tasks end
 
+	end       time.Duration   // of the run
+	done      int             // events worked off
 	interrupt <-chan struct{} // ends the run early; may be nil
 	bounds    Bounds
 	held      int  // about how many bytes the simulation holds, without its tasks
@@ -36,15 +39,17 @@ func newWorld() *world { return &world{waiting: map[any][]*task{}} }
 
 // task is a coroutine. It works off one piece of work after another.
 type task struct {
-	world  *world
-	run    func() (struct{}, bool)
-	stop   func()
-	yield  func(struct{}) bool
-	work   func()
-	seed   uint64      // of its call
-	timer  int         // slot of its timer among the events, plus 1; 0 for none
-	queued bool        // in ready
-	able   func() bool // whether Wake resumes it
+	world    *world
+	run      func() (struct{}, bool)
+	stop     func()
+	yield    func(struct{}) bool
+	work     func()
+	seed     uint64      // of its call
+	answered bool        // whether its request to a service is
+	response error       // the answer
+	timer    int         // slot of its timer among the events, plus 1; 0 for none
+	queued   bool        // in ready
+	able     func() bool // whether Wake resumes it
 }
 
 // actor is what happens at an event.
@@ -57,16 +62,8 @@ func (a action) act() { a() }
 
 // run works off events before end, then ends all tasks.
 func (w *world) run(end time.Duration) {
-	w.settle()
-	for n := 0; len(w.events.list) > 0 && w.events.list[0].at < end; n++ {
-		if n%checkEvery == 0 && w.interrupted() {
-			break
-		}
-		if w.tooLarge = w.bounds.reached(n, w.held+len(w.tasks)*taskSize); w.tooLarge {
-			break
-		}
-		w.now = w.events.list[0].at
-		w.events.remove(w.events.list[0].slot).act()
+	w.end = end
+	for w.settle(); w.advance() != nil; {
 		w.settle()
 	}
 	w.now, w.ended = max(w.now, end), true
@@ -82,6 +79,25 @@ func (w *world) run(end time.Duration) {
 	for _, t := range w.tasks {
 		t.stop()
 	}
+}
+
+// advance works off events until a task is ready, and returns it; nil at the end of the run. A task that has nothing to do calls it
+// too, because switching to another coroutine costs more than an event, and the task is often the next to run.
+func (w *world) advance() *task {
+	w.running = nil
+	for w.turn == len(w.ready) {
+		first := w.events.first()
+		if first == nil || first.at >= w.end || w.ended || w.tooLarge || w.done%checkEvery == 0 && w.interrupted() {
+			return nil
+		}
+		if w.tooLarge = w.bounds.reached(w.done, w.held+len(w.tasks)*taskSize); w.tooLarge {
+			return nil
+		}
+		w.done++
+		w.now = first.at
+		w.events.take().act()
+	}
+	return w.ready[w.turn]
 }
 
 // About how many bytes a simulation holds for each of its parts, with a margin for the garbage collector.
@@ -106,12 +122,20 @@ func (w *world) interrupted() bool {
 
 // settle runs tasks until none is ready.
 func (w *world) settle() {
-	for i := 0; i < len(w.ready); i++ { //nolint:intrange // tasks make others ready
-		w.running = w.ready[i]
-		w.running.queued = false
-		w.running.run()
+	for w.turn < len(w.ready) {
+		w.begin().run()
 	}
-	w.running, w.ready = nil, w.ready[:0]
+}
+
+// begin makes the first ready task the running one.
+func (w *world) begin() *task {
+	t := w.ready[w.turn]
+	if w.turn++; w.turn == len(w.ready) {
+		w.ready, w.turn = w.ready[:0], 0
+	}
+	t.queued = false
+	w.running = t
+	return t
 }
 
 // at schedules an event.
@@ -188,7 +212,16 @@ func (w *world) park(d time.Duration) {
 	case d < forever:
 		t.timer = w.events.push(w.now+max(d, 0), t) + 1
 	}
-	t.yield(struct{}{})
+	t.pause()
+}
+
+// pause suspends the running task until its next turn. It returns false if there will be none.
+func (t *task) pause() bool {
+	if t.world.advance() == t {
+		t.world.begin()
+		return true
+	}
+	return t.yield(struct{}{})
 }
 
 // resume makes a waiting task ready, unless it is already.
@@ -216,7 +249,7 @@ func (t *task) loop(yield func(struct{}) bool) {
 		t.work()
 		t.work = nil
 		t.world.idle = append(t.world.idle, t)
-		if !yield(struct{}{}) {
+		if !t.pause() {
 			return
 		}
 	}
@@ -241,6 +274,7 @@ func (e *event) earlier(o *event) int {
 // apart, in slots, so that moving an event moves no pointer.
 type heap struct {
 	list   []event
+	vacant bool // the first event has been taken; the next one pushed takes its place, for which it often is early enough
 	pushed uint64
 	actors []actor // by slot
 	places []int   // in list, by slot
@@ -257,21 +291,64 @@ func (h *heap) push(at time.Duration, a actor) int {
 		h.actors, h.places = append(h.actors, a), append(h.places, 0)
 	}
 	h.pushed++
-	h.list = append(h.list, event{})
-	h.up(len(h.list)-1, event{at: at, order: h.pushed, slot: slot})
+	e := event{at: at, order: h.pushed, slot: slot}
+	if h.vacant {
+		h.vacant = false
+		h.down(0, e)
+	} else {
+		h.list = append(h.list, e)
+		h.up(len(h.list)-1, e)
+	}
 	return slot
 }
 
-// remove takes an event out of the heap, and returns its actor.
-func (h *heap) remove(slot int) actor {
-	a, i, last := h.actors[slot], h.places[slot], len(h.list)-1
+// first returns the first event, or nil.
+func (h *heap) first() *event {
+	h.fill()
+	if len(h.list) == 0 {
+		return nil
+	}
+	return &h.list[0]
+}
+
+// take takes the first event out of the heap, and returns its actor.
+func (h *heap) take() actor {
+	h.vacant = true
+	return h.release(h.list[0].slot)
+}
+
+// remove takes an event out of the heap.
+func (h *heap) remove(slot int) {
+	h.fill()
+	h.release(slot)
+	h.close(h.places[slot])
+}
+
+func (h *heap) release(slot int) actor {
+	a := h.actors[slot]
 	h.actors[slot], h.free = nil, append(h.free, slot)
+	return a
+}
+
+func (h *heap) fill() {
+	if h.vacant {
+		h.vacant = false
+		h.close(0)
+	}
+}
+
+// close puts the last event into a vacant place, or where it belongs above or below.
+func (h *heap) close(i int) {
+	last := len(h.list) - 1
 	e := h.list[last]
 	h.list = h.list[:last]
-	if i < last {
-		h.up(h.down(i), e)
+	switch {
+	case i == last:
+	case i > 0 && e.earlier(&h.list[(i-1)/2]) == 1:
+		h.up(i, e)
+	default:
+		h.down(i, e)
 	}
-	return a
 }
 
 // up moves events down to make room for e, at a place or above.
@@ -287,17 +364,19 @@ func (h *heap) up(i int, e event) {
 	h.put(i, e)
 }
 
-// down moves the earlier child of a free place up, and so on down to a leaf, which it returns: the event that comes into the free
-// place was the last, so that it seldom rises from there.
-func (h *heap) down(i int) int {
+// down moves events up to make room for e, at a place or below.
+func (h *heap) down(i int, e event) {
 	for child := 2*i + 1; child < len(h.list); child = 2*i + 1 {
 		if right := child + 1; right < len(h.list) {
 			child += h.list[right].earlier(&h.list[child])
 		}
+		if h.list[child].earlier(&e) == 0 {
+			break
+		}
 		h.put(i, h.list[child])
 		i = child
 	}
-	return i
+	h.put(i, e)
 }
 
 func (h *heap) put(i int, e event) { h.list[i], h.places[e.slot] = e, i }
