@@ -31,7 +31,7 @@ func TestIdempotency(t *testing.T) {
 	storetest.Idempotency(t, storetest.IdempotencyOptions{
 		Advance: advance,
 		Open: func(t *testing.T) idempotency.Store {
-			db, schema := openNew(t, clocked)
+			db, schema := openEmpty(t, clocked)
 			store := db.Idempotency()
 			schemaOf.Store(store, schema)
 			return store

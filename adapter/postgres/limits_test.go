@@ -12,10 +12,11 @@ import (
 )
 
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	var schemaOf sync.Map // by store
 	storetest.Limits(t, storetest.LimitsOptions{
 		Open: func(t *testing.T) sharing.Store {
-			db, schema := open(t)
+			db, schema := openEmpty(t, url)
 			store := db.Limits()
 			schemaOf.Store(store, schema)
 			return store
@@ -29,6 +30,7 @@ func TestLimits(t *testing.T) {
 
 // TestLimitsOfAServerThatStops runs the cases on a server of its own, which is killed and started again for each outage.
 func TestLimitsOfAServerThatStops(t *testing.T) {
+	t.Parallel()
 	server, err := testpg.Start(testpg.NoSync)
 	if err != nil {
 		t.Fatal(err)

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
@@ -50,7 +53,7 @@ func run(m *testing.M) (code int) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		config.MaxConns, config.MaxConnLifetime = 30, 20*time.Second // a connection remembers all tables that it has ever used
+		config.MaxConns, config.MaxConnLifetime = 60, time.Minute // a connection remembers all tables that it has ever used
 		if pools[u], err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -88,6 +91,59 @@ func openNew(t testing.TB, url string) (*postgres.DB, string) {
 		t.Fatal(err)
 	}
 	return db, schema
+}
+
+// emptied are schemas whose tests have ended, by URL. To migrate a new one takes longer than most cases of a suite, and the server has
+// to plan every statement for it again.
+var emptied = struct {
+	sync.Mutex
+	schemas map[string][]string
+}{schemas: map[string][]string{}}
+
+// openEmpty makes a store in a schema without rows: that of an earlier case, or a new one.
+func openEmpty(t testing.TB, url string) (db *postgres.DB, schema string) {
+	t.Helper()
+	t.Cleanup(func() { // after the store is closed
+		if t.Failed() {
+			return
+		}
+		reusable, err := empty(pools[url], schema)
+		if err != nil {
+			t.Error(err)
+		}
+		if reusable {
+			emptied.Lock()
+			defer emptied.Unlock()
+			emptied.schemas[url] = append(emptied.schemas[url], schema)
+		}
+	})
+	emptied.Lock()
+	list := emptied.schemas[url]
+	if n := len(list); n > 0 {
+		schema, emptied.schemas[url] = list[n-1], list[:n-1]
+	}
+	emptied.Unlock()
+	if schema != "" {
+		return openAt(t, url, schema), schema
+	}
+	return openNew(t, url)
+}
+
+// empty removes the rows that a test has left in a schema. It returns false if the schema is too large to be used again, or if the
+// test has added indexes.
+func empty(pool *pgxpool.Pool, schema string) (reusable bool, err error) {
+	ctx := context.Background()
+	rows, _ := pool.Query(ctx, `SELECT format('DELETE FROM %s;', oid::regclass) FROM pg_class WHERE relnamespace = quote_ident($1)::regnamespace
+		AND relkind = 'r' AND relname NOT IN ('migration', 'policy_change', 'gate', 'watch')
+		AND (SELECT sum(pg_relation_size(oid)) < 1 << 20 AND NOT bool_or(relname LIKE 'search\_%') FROM pg_class WHERE relnamespace = quote_ident($1)::regnamespace)`, schema)
+	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(statements) == 0 {
+		return false, err
+	}
+	name := pgx.Identifier{schema}.Sanitize()
+	_, err = pool.Exec(ctx, `SET LOCAL session_replication_role = replica; `+ // no triggers
+		strings.Join(statements, "")+`UPDATE `+name+`.watch SET until = '-infinity'; ALTER SEQUENCE `+name+`.job_limit_number RESTART`, pgx.QueryExecModeSimpleProtocol)
+	return err == nil, err
 }
 
 // openAt opens a schema, which need not exist, and closes it when the test ends.

@@ -12,7 +12,7 @@ func TestPolicies(t *testing.T) {
 	var schemaOf sync.Map // by store
 	storetest.Policies(t, storetest.PoliciesOptions{
 		Open: func(t *testing.T) policystore.Store {
-			db, schema := open(t)
+			db, schema := openEmpty(t, url)
 			schemaOf.Store(db.Policies(), schema)
 			return db.Policies()
 		},

@@ -8,12 +8,14 @@ import (
 	"github.com/tenetdev/tenet/storetest"
 )
 
+// TestJobs is the only one of the tests that run at once which moves the clock.
 func TestJobs(t *testing.T) {
+	t.Parallel()
 	var schemaOf sync.Map // by store
 	storetest.Jobs(t, storetest.JobsOptions{
 		Advance: advance,
 		Open: func(t *testing.T) job.Store {
-			db, schema := openNew(t, clocked)
+			db, schema := openEmpty(t, clocked)
 			schemaOf.Store(db.Jobs(), schema)
 			return db.Jobs()
 		},
