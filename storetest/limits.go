@@ -13,10 +13,11 @@ import (
 
 // LimitsOptions says how the suite opens a store of shared limits.
 type LimitsOptions struct {
-	// Open returns an empty store and closes it in the test's cleanup. Required.
+	// Open returns an empty store and closes it in the test's cleanup. Required. Cases that wait in real time run at once, unless
+	// Restart is set.
 	Open func(t *testing.T) sharing.Store
-	// Second opens another handle on the data of the store that Open returned last, as another process would, and closes it in
-	// the test's cleanup. Nil for stores that one process keeps for itself.
+	// Second opens another handle on the data of a store that Open returned, as another process would, and closes it in the
+	// test's cleanup. Nil for stores that one process keeps for itself.
 	Second func(t *testing.T, first sharing.Store) sharing.Store
 	// Bubble is set for stores that take their time from package time and open no sockets: the suite runs in virtual time.
 	Bubble bool
@@ -40,9 +41,12 @@ func runLimits(t *testing.T, o LimitsOptions, groups ...[]limitsCase) {
 			t.Run(c.name, func(t *testing.T) {
 				if o.Bubble {
 					synctest.Test(t, func(t *testing.T) { c.run(openLimits(t, o)) })
-				} else {
-					c.run(openLimits(t, o))
+					return
 				}
+				if o.Restart == nil {
+					t.Parallel()
+				}
+				c.run(openLimits(t, o))
 			})
 		}
 	}

@@ -3,7 +3,9 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,14 +44,27 @@ func client(t *testing.T, url string) *driver.Client {
 }
 
 func TestLimits(t *testing.T) {
+	const databases = 16 // of a server
+	free := make(chan string, databases)
+	for i := range databases {
+		free <- strings.TrimSuffix(url, "0") + fmt.Sprint(i) // the URL ends with database 0
+	}
+	var urlOf sync.Map // by store
 	storetest.Limits(t, storetest.LimitsOptions{
 		Open: func(t *testing.T) sharing.Store {
+			url := <-free
+			t.Cleanup(func() { free <- url })
 			if err := client(t, url).FlushDB(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
-			return open(t, url).Limits()
+			store := open(t, url).Limits()
+			urlOf.Store(store, url)
+			return store
 		},
-		Second: func(t *testing.T, _ sharing.Store) sharing.Store { return open(t, url).Limits() },
+		Second: func(t *testing.T, first sharing.Store) sharing.Store {
+			url, _ := urlOf.Load(first)
+			return open(t, url.(string)).Limits()
+		},
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 )
 
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	var paths sync.Map // by store
 	storetest.Limits(t, storetest.LimitsOptions{
 		Open: func(t *testing.T) sharing.Store {

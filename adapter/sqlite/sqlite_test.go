@@ -46,6 +46,7 @@ func openFile(t testing.TB, path string) *sqlite.DB {
 // TestJobs runs in virtual time, except for the cases with real concurrency. The second handle is another connection to the
 // same file, like that of another process.
 func TestJobs(t *testing.T) {
+	t.Parallel()
 	paths := map[job.Store]string{}
 	storetest.Jobs(t, storetest.JobsOptions{
 		Open: func(t *testing.T) job.Store {
