@@ -42,10 +42,20 @@ type File struct {
 	Prove Prove `json:"prove"`
 }
 
-// Prove says which findings of tenet policy prove are accepted.
+// Prove tells tenet policy prove what a document itself does not say.
 type Prove struct {
+	// Outages lists those that the work of a policy has to survive.
+	Outages []Outage `json:"outages"`
 	// Suppress lists the accepted findings.
 	Suppress []Suppression `json:"suppress"`
+}
+
+// Outage is one that the work of a policy has to survive: all attempts fail at once until it is over.
+type Outage struct {
+	// Path of the policy, for example jobs.report:build or policies.users.Get. Required.
+	Path string `json:"path"`
+	// Lasts is how long the outage lasts at most. Required.
+	Lasts time.Duration `json:"lasts" check:"min=0.001"`
 }
 
 // Suppression accepts a finding of tenet policy prove.

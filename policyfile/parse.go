@@ -53,6 +53,9 @@ type Document struct {
 // Suppressed lists the findings of tenet policy prove that the document accepts.
 func (d *Document) Suppressed() []Suppression { return as[Prove](object(d.root, "prove")).Suppress }
 
+// Outages lists the outages that the work of the document has to survive.
+func (d *Document) Outages() []Outage { return as[Prove](object(d.root, "prove")).Outages }
+
 // Locate returns a fault, still without a problem, at a field of a key's policy: where the document gives the field, else
 // the innermost object around it, else at the key's own object.
 func (d *Document) Locate(key policy.Key, field string) Fault {
@@ -180,9 +183,11 @@ func (r *reader) document(node *yaml.Node, t reflect.Type) map[string]any {
 	case v != version:
 		r.faults.add(r.fields["version"].value, "version", fmt.Sprintf("%g is not a known version", v), "write version: 1")
 	}
-	suppressed, _ := object(root, "prove")["suppress"].([]any)
-	for i, entry := range suppressed {
-		r.require(fmt.Sprintf("prove.suppress[%d]", i), entry.(map[string]any), "code", "path", "reason")
+	for list, names := range map[string][]string{"outages": {"path", "lasts"}, "suppress": {"code", "path", "reason"}} {
+		entries, _ := object(root, "prove")[list].([]any)
+		for i, entry := range entries {
+			r.require(fmt.Sprintf("prove.%s[%d]", list, i), entry.(map[string]any), names...)
+		}
 	}
 	return root
 }

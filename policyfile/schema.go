@@ -73,10 +73,12 @@ func (s schemas) object(t reflect.Type) map[string]any {
 	switch t {
 	case reflect.TypeFor[policy.Budget]():
 		maps.Copy(object, budgetKinds())
-	case reflect.TypeFor[Suppression]():
-		object["required"] = []string{"code", "path", "reason"}
+	case reflect.TypeFor[Outage](), reflect.TypeFor[Suppression]():
+		object["required"] = slices.Sorted(maps.Keys(properties))
 		for _, required := range properties {
-			required.(map[string]any)["minLength"] = 1
+			if required := required.(map[string]any); required["type"] == "string" {
+				required["minLength"] = 1
+			}
 		}
 	}
 	return object

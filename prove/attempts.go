@@ -192,6 +192,54 @@ func constantDelay(s *subject) *answer {
 		with(s.example(Step{Ask: AskBounds, Attempt: 1}, Step{Ask: AskBounds, Attempt: r.MaxAttempts - 1}))
 }
 
+// outageOutlastsRetries: the last attempt is due before a declared outage ends, even with the longest delays.
+func outageOutlastsRetries(s *subject) *answer {
+	if s.outage == 0 || s.postponed() {
+		return nil
+	}
+	due, last := s.lastDue()
+	a := &answer{message: fmt.Sprintf("%s: an outage of %s, in which attempts fail at once, can be over when the last attempt is due, %s after the first at the latest", s.key, s.outage, due)}
+	if due >= s.outage {
+		return a
+	}
+	at, steps := time.Duration(0), []Step{{Ask: AskLongest, Attempt: 1}}
+	for k := 1; k < last; k++ {
+		_, longest := decision.Bounds(&s.policy.Retry, k-1)
+		if at = decision.Sum(at, longest); s.within > 0 && at >= s.within {
+			break
+		}
+		steps = append(steps, Step{Ask: AskLongest, Attempt: k + 1, At: Seconds(at)})
+	}
+	return a.breaks("retry.max_attempts", fmt.Sprintf("%s: an outage of %s outlasts the retries: if all attempts fail at once, the last one is due %s after the first at the latest",
+		s.key, s.outage, due)).with(s.example(steps[max(len(steps)-2, 0):]...))
+}
+
+// postponed reports whether a breaker, budget or limit may postpone attempts without counting them. Calls end when they are refused.
+func (s *subject) postponed() bool {
+	p := s.policy
+	return s.key.Surface() != policy.SurfaceCall && (p.Circuit.Kind != "" || p.Retry.Budget.Name != "" || p.Limit.Active())
+}
+
+// lastDue returns when the last attempt is due at the latest if all attempts fail at once, and its number. Where the end of the work
+// cuts longer delays off, shorter ones lead to the last moment before it.
+func (s *subject) lastDue() (due time.Duration, last int) {
+	r, soonest := &s.policy.Retry, time.Duration(0)
+	wait := time.Duration(0)
+	if s.policy.Limit.Active() {
+		wait = s.policy.Limit.MaxWait
+	}
+	for last = 1; last < r.MaxAttempts; last++ {
+		shortest, longest := decision.Bounds(r, last-1)
+		if soonest = decision.Sum(soonest, shortest); s.within > 0 && soonest >= s.within {
+			break
+		}
+		if due = decision.Sum(due, longest, wait); s.within > 0 {
+			due = min(due, s.within-1)
+		}
+	}
+	return due, last
+}
+
 func loadFactor(s *subject) *answer {
 	if s.key.Surface() != policy.SurfaceCall {
 		return nil

@@ -69,6 +69,7 @@ type Ask string
 // The kinds of questions.
 const (
 	AskNext    Ask = "decision.Next"                  // what follows the attempt if it fails at At and the delay is the shortest possible
+	AskLongest Ask = "decision.Next late"             // what follows the attempt if it fails at At and the delay is the longest possible
 	AskTimeout Ask = "decision.Judge"                 // what the attempt's result means at At, when its work has ended
 	AskPushed  Ask = "decision.Next pushback"         // what follows the attempt if the server asks for a wait of At
 	AskBounds  Ask = "decision.Bounds"                // the shortest and longest delay after the attempt
@@ -112,10 +113,13 @@ const (
 func (s *subject) ask(q Step) string {
 	at, r := time.Duration(q.At), &s.policy.Retry
 	switch q.Ask {
-	case AskNext:
-		v, _ := amplify.Earliest(r, decision.State{
-			Surface: s.policy.Key.Surface(), Attempt: q.Attempt, Left: amplify.Left(s.within, at), LeftReason: policy.ReasonOverallTimeout,
-		})
+	case AskNext, AskLongest:
+		state := decision.State{Surface: s.policy.Key.Surface(), Attempt: q.Attempt, Left: amplify.Left(s.within, at), LeftReason: policy.ReasonOverallTimeout, External: true}
+		shortest, longest := decision.Bounds(r, q.Attempt-1)
+		if state.Delay = shortest; q.Ask == AskLongest {
+			state.Delay = longest
+		}
+		v := decision.Next(r, state, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem})
 		if v.Action == decision.Retry {
 			return "retry after " + v.Delay.String()
 		}

@@ -62,12 +62,13 @@ func randomDocument(r *rand.Rand) string {
 	retry := "retry: {" + strings.Join(fields, ", ") + "}"
 	switch kind {
 	case "job":
-		return "version: 1\n" + budgets + "jobs:\n  j: {" + retry + randomCircuit(r) + "}\n"
+		return "version: 1\n" + budgets + "jobs:\n  j: {" + retry + randomCircuit(r) + fmt.Sprintf("}\nprove: {outages: [{path: jobs.j, lasts: %dms}]}\n", 1+r.IntN(40))
 	case "step":
 		loop := pick(r, "", fmt.Sprintf("loop: {transaction_timeout: %dms}, ", 1+r.IntN(30)))
 		return "version: 1\n" + budgets + "consumers:\n  c: {" + loop + "steps: {process: {" + retry + "}}}\n"
 	}
-	return "version: 1\n" + budgets + "policies:\n  a.B: {" + retry + randomHedge(r) + randomCircuit(r) + randomLimit(r) + "}\n"
+	outage := pick(r, "", fmt.Sprintf("prove: {outages: [{path: policies.a.B, lasts: %dms}]}\n", 1+r.IntN(40)))
+	return "version: 1\n" + budgets + "policies:\n  a.B: {" + retry + randomHedge(r) + randomCircuit(r) + randomLimit(r) + "}\n" + outage
 }
 
 func randomHedge(r *rand.Rand) string {
@@ -106,6 +107,7 @@ type execution struct {
 	waited   bool          // some delay was above 0
 	varied   bool          // two delays differed
 	delayed  time.Duration // the latest delay; below 0 before the first
+	latest   time.Duration // when an attempt was due at the latest if all failed at once
 	timedOut bool          // some attempt ended by its own timeout, and was retried if the policy retries
 }
 
@@ -117,7 +119,19 @@ type state struct {
 func execute(p *policy.Policy, within time.Duration) *execution {
 	e := &execution{policy: p, within: within, seen: map[state]bool{}, delayed: -1}
 	e.attempt(1, 0)
+	e.refused(1, 0)
 	return e
+}
+
+// refused makes attempts that fail at once.
+func (e *execution) refused(n int, at time.Duration) {
+	e.latest = max(e.latest, at)
+	for _, delay := range e.delays(n) {
+		s := decision.State{Surface: e.policy.Key.Surface(), Attempt: n, Left: amplify.Left(e.within, at), LeftReason: policy.ReasonOverallTimeout, External: true, Delay: delay}
+		if v := decision.Next(&e.policy.Retry, s, classify.Outcome{Kind: classify.Retryable}); v.Action == decision.Retry {
+			e.refused(n+1, at+v.Delay)
+		}
+	}
 }
 
 func (e *execution) attempt(n int, at time.Duration) {
@@ -256,6 +270,12 @@ func (s *subject) contradicts(list []Finding) error {
 		if opens := s.opens(); opens || s.policy.Circuit.Kind == policy.CircuitSlow && s.policy.Limit.Rate.Count == 0 {
 			checks["breaker-never-opens"] = !opens // with a rate, some that hold do not open here: see opens
 		}
+	}
+	if due, _ := s.lastDue(); !s.policy.Limit.Active() && (e.latest > due || r.Jitter == policy.JitterNone && e.latest != due) {
+		return fmt.Errorf("outage-outlasts-retries: proved %s, executed %s", due, e.latest)
+	}
+	if outage := s.outage; outage > 0 && !s.postponed() && !s.policy.Limit.Active() && (e.latest >= outage || r.Jitter == policy.JitterNone) {
+		checks["outage-outlasts-retries"] = e.latest < outage
 	}
 	for code, violated := range checks {
 		if err := expect(code, violated); err != nil {

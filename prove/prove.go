@@ -21,6 +21,7 @@ type subject struct {
 	within  time.Duration
 	bound   string
 	budgets map[string]policy.Budget
+	outage  time.Duration // that the work has to survive, 0 for none
 }
 
 // prover collects the findings on one document.
@@ -47,6 +48,7 @@ func Document(d *policyfile.Document, graph *policyfile.Graph) ([]Finding, error
 		}
 	}
 	p.checkBudgets()
+	p.checkOutages()
 	slices.SortStableFunc(p.findings, func(a, b Finding) int { return a.Line - b.Line })
 	if graph != nil {
 		if err := p.checkGraph(graph); err != nil {
@@ -68,6 +70,10 @@ func (p *prover) collect() {
 		}
 	}
 	slices.SortFunc(keys, func(a, b policy.Key) int { return strings.Compare(a.String(), b.String()) })
+	outages := map[string]time.Duration{} // by path
+	for _, entry := range p.document.Outages() {
+		outages[entry.Path] = max(outages[entry.Path], entry.Lasts)
+	}
 	for _, key := range keys {
 		found, err := p.document.Set.Policy(context.Background(), key)
 		if err != nil {
@@ -75,6 +81,7 @@ func (p *prover) collect() {
 		}
 		s := subject{key: key, policy: found, budgets: p.budgets}
 		s.within, s.bound = p.bounds(key, found)
+		s.outage = outages[p.document.Locate(key, "").Path]
 		p.subjects = append(p.subjects, s)
 	}
 }
@@ -149,6 +156,24 @@ func (p *prover) checkBudgets() {
 			}
 			a := r.budget(name, p.budgets[name], users[name])
 			p.add(r, p.document.LocatePath("budgets."+name), a)
+		}
+	}
+}
+
+// checkOutages reports entries of prove.outages that stand for no policy.
+func (p *prover) checkOutages() {
+	rule := ruleOf("outage-outlasts-retries")
+	var paths []string
+	for i := range p.subjects {
+		paths = append(paths, p.document.Locate(p.subjects[i].key, "").Path)
+	}
+	for i, entry := range p.document.Outages() {
+		if !slices.Contains(paths, entry.Path) {
+			message := fmt.Sprintf("no policy at %q", entry.Path)
+			if match := near.Name(entry.Path, paths); match != "" {
+				message += fmt.Sprintf("; did you mean %q?", match)
+			}
+			p.add(rule, p.document.LocatePath(fmt.Sprintf("prove.outages[%d]", i)), (&answer{}).breaks("", message))
 		}
 	}
 }

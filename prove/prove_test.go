@@ -89,6 +89,40 @@ func TestT1ATimeoutOfTheWholeWorkEndsItsAttempts(t *testing.T) {
 	}
 }
 
+// TestT1OutagesAreJudgedByTheLongestDelays looks at the boundaries: the end of the work, and delays that it cuts off.
+func TestT1OutagesAreJudgedByTheLongestDelays(t *testing.T) {
+	const policies = "version: 1\npolicies:\n  a.B: {retry: {%s}}\nprove: {outages: [{path: %s, lasts: %s}]}\n"
+	for _, c := range []struct {
+		retry, path, lasts string
+		violated           bool
+	}{
+		{"max_attempts: 3, backoff: 1s, backoff_cap: 2s, jitter: none", "policies.a.B", "3s", false},
+		{"max_attempts: 3, backoff: 1s, backoff_cap: 2s, jitter: none", "policies.a.B", "3001ms", true},
+		{"max_attempts: 3, backoff: 1s, backoff_cap: 2s, jitter: full", "policies.a.B", "3s", false}, // a jitter may use the retries up sooner
+		{"max_attempts: 3, backoff: 8s, backoff_multiplier: 1, jitter: none, overall_timeout: 10s", "policies.a.B", "9s", true},
+		{"max_attempts: 3, backoff: 8s, backoff_multiplier: 1, jitter: full, overall_timeout: 10s", "policies.a.B", "9s", false},
+		{"max_attempts: 3, backoff: 8s, backoff_multiplier: 1, jitter: full, overall_timeout: 10s", "policies.a.B", "10s", true},
+		{"max_attempts: 3, backoff: 1s, jitter: none", "policies.a.C", "1s", true}, // there is no such policy
+	} {
+		list := findings(t, fmt.Sprintf(policies, c.retry, c.path, c.lasts), "")
+		found := prove.Violations(list)
+		if got := slices.Contains(codes(found), "outage-outlasts-retries"); got != c.violated {
+			t.Errorf("%s, %s: violations %+v", c.retry, c.lasts, found)
+		}
+		replay(t, list)
+	}
+	for text, want := range map[string]string{
+		"{path: policies.a.B}":             "prove.outages[0].lasts: missing",
+		"{lasts: 1s}":                      "prove.outages[0].path: missing",
+		"{path: policies.a.B, lasts: -1s}": "prove.outages[0].lasts: -1s must be at least 1ms",
+	} {
+		_, err := policyfile.Parse("policies.yaml", []byte("version: 1\npolicies: {a.B: {}}\nprove: {outages: ["+text+"]}\n"), policyfile.Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func replay(t *testing.T, list []prove.Finding) {
 	t.Helper()
 	for _, f := range list {
@@ -96,7 +130,7 @@ func replay(t *testing.T, list []prove.Finding) {
 			continue
 		}
 		if f.Counterexample == nil {
-			if f.Code != "suppression-unused" && (f.Code != "budget-never-binds" || !strings.Contains(f.Message, "no policy of the document asks it")) {
+			if f.Code != "suppression-unused" && !strings.HasPrefix(f.Path, "prove.outages") && (f.Code != "budget-never-binds" || !strings.Contains(f.Message, "no policy of the document asks it")) {
 				t.Errorf("%s has no counterexample", f.Code)
 			}
 			continue

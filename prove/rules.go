@@ -86,6 +86,28 @@ jobs:
 `,
 		},
 		{
+			Code: "outage-outlasts-retries", Severity: Warning, policy: outageOutlastsRetries,
+			Property: "The last attempt can be due after each outage of prove.outages.",
+			Why:      "A server that restarts or fails over refuses everything at once, so that the retries are used up as fast as their delays allow. The document says under prove.outages how long that may take for a policy. The verdict is about the longest delays: a jitter may use the retries up sooner. Jobs and steps with a breaker, a budget or a limit, which may postpone attempts without counting them, are not judged.",
+			Remedy:   "raise max_attempts, the delays or the timeout of the work, or correct the entry",
+			Violating: `version: 1
+jobs:
+  "report:build":
+    retry: {max_attempts: 5, backoff: 1s, backoff_cap: 1m}
+prove:
+  outages:
+    - {path: "jobs.report:build", lasts: 10m}
+`,
+			Mended: `version: 1
+jobs:
+  "report:build":
+    retry: {max_attempts: 20, backoff: 1s, backoff_cap: 1m}
+prove:
+  outages:
+    - {path: "jobs.report:build", lasts: 10m}
+`,
+		},
+		{
 			Code: "load-factor", Severity: Warning, policy: loadFactor,
 			Property: "A call becomes at most 10 attempts, or a budget bounds them.",
 			Why:      "Each attempt may start its own hedges, so retries and hedges multiply. In an outage every call makes all of them.",
