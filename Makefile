@@ -21,13 +21,12 @@ ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 # several times as long; those that run the go command find there what vet has compiled. Make soak runs the concurrent ones with it.
 PLAIN = . ./cmd/tenet ./server/ui ./cmd/tenet/internal/release ./prove ./simulate ./amplify ./policyfile ./bench/outage
 
-# The race detector leaves out the C code of SQLite, translated to Go, the server of NATS, the driver of PostgreSQL, tables and codecs. Generated code and clients
+# The race detector leaves out the C code of SQLite, translated to Go, the server of NATS, tables and codecs. Generated code and clients
 # of servers compile in half the time without inlining. Nobody debugs these programs, so that they are linked without DWARF. The flags
 # apply to every go command, also those that tests run, so that each package is compiled once.
 RACE = $(shell go env GOFLAGS) -race -ldflags=-w -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false \
 	-gcflags=golang.org/x/text/...=-race=false -gcflags=github.com/klauspost/compress/...=-race=false \
-	-gcflags=github.com/gowebpki/jcs=-race=false -gcflags=go.yaml.in/yaml/v4/...=-race=false -gcflags=github.com/google/go-cmp/...=-race=false \
-	-gcflags=github.com/jackc/pgx/v5/...=-race=false \
+	-gcflags=github.com/gowebpki/jcs=-race=false -gcflags=go.yaml.in/yaml/v4/...=-race=false \
 	'-gcflags=github.com/nats-io/nats-server/v2/...=-race=false -l' -gcflags=github.com/redis/go-redis/v9/...=-l -gcflags=github.com/tenetdev/tenet/server=-l
 
 # The packages whose tests take longest begin first.
