@@ -19,7 +19,8 @@ ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 
 # Tests whose subject is one goroutine, or a process or browser that runs for long, do without the race detector, under which they take
 # several times as long; those that run the go command find there what vet has compiled. Make soak runs the concurrent ones with it.
-PLAIN = . ./cmd/tenet ./server/ui ./cmd/tenet/internal/release ./prove ./simulate ./amplify ./policyfile ./bench/outage
+PLAIN = . ./cmd/tenet ./server/ui ./cmd/tenet/internal/{dlq,gen,jobline,jobs,open,policies,policyimport,records,release} ./prove ./simulate ./amplify \
+	./policyfile ./bench/outage
 
 # The race detector leaves out the C code of SQLite, translated to Go, the server of NATS, tables and codecs. Generated code and clients
 # of servers compile in half the time without inlining. Nobody debugs these programs, so that they are linked without DWARF. The flags
