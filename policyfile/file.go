@@ -42,19 +42,19 @@ type File struct {
 	Prove Prove `json:"prove"`
 }
 
-// Prove tells tenet policy prove what a document itself does not say.
+// Prove tells tenet policy prove what the policies do not: the outages to survive and the findings that are accepted.
 type Prove struct {
-	// Outages lists those that the work of a policy has to survive.
+	// Outages lists the outages that the work of a policy must survive.
 	Outages []Outage `json:"outages"`
 	// Suppress lists the accepted findings.
 	Suppress []Suppression `json:"suppress"`
 }
 
-// Outage is one that the work of a policy has to survive: all attempts fail at once until it is over.
+// Outage is an outage that the work of a policy must survive: every attempt fails immediately until it is over.
 type Outage struct {
 	// Path of the policy, for example jobs.report:build or policies.users.Get. Required.
 	Path string `json:"path"`
-	// Lasts is how long the outage lasts at most. Required.
+	// Lasts is the longest that the outage may last. Required.
 	Lasts time.Duration `json:"lasts" check:"min=0.001"`
 }
 

@@ -53,7 +53,7 @@ type Document struct {
 // Suppressed lists the findings of tenet policy prove that the document accepts.
 func (d *Document) Suppressed() []Suppression { return as[Prove](object(d.root, "prove")).Suppress }
 
-// Outages lists the outages that the work of the document has to survive.
+// Outages lists the outages that the document's work must survive.
 func (d *Document) Outages() []Outage { return as[Prove](object(d.root, "prove")).Outages }
 
 // Locate returns a fault, still without a problem, at a field of a key's policy: where the document gives the field, else

@@ -192,15 +192,25 @@ func constantDelay(s *subject) *answer {
 		with(s.example(Step{Ask: AskBounds, Attempt: 1}, Step{Ask: AskBounds, Attempt: r.MaxAttempts - 1}))
 }
 
-// outageOutlastsRetries: the last attempt is due before a declared outage ends, even with the longest delays.
-func outageOutlastsRetries(s *subject) *answer {
-	if s.outage == 0 || s.postponed() {
-		return nil
+// outlasts: even with the longest delays, the last attempt is due before an outage of that length is over.
+func (s *subject) outlasts(outage time.Duration) *answer {
+	if s.postponed() {
+		return &answer{message: s.key.String() + ": not judged: a breaker, a budget or a limit may postpone attempts without counting them"}
 	}
 	due, last := s.lastDue()
-	a := &answer{message: fmt.Sprintf("%s: an outage of %s, in which attempts fail at once, can be over when the last attempt is due, %s after the first at the latest", s.key, s.outage, due)}
-	if due >= s.outage {
+	a := &answer{message: fmt.Sprintf("%s: an outage of %s can be over when the last attempt is due, up to %s after the first", s.key, outage, due)}
+	if s.policy.Circuit.Kind != "" || s.policy.Retry.Budget.Name != "" {
+		a.message += ", unless its breaker or budget refuses it"
+	}
+	if due >= outage {
 		return a
+	}
+	text := fmt.Sprintf("if every attempt fails immediately, the last one is due at most %s after the first", due)
+	switch {
+	case last == 1:
+		text = "there is only one attempt"
+	case s.within > 0 && due == s.within-1:
+		text = fmt.Sprintf("the last attempt is due before the end of the work, %s of %s", s.bound, s.within)
 	}
 	at, steps := time.Duration(0), []Step{{Ask: AskLongest, Attempt: 1}}
 	for k := 1; k < last; k++ {
@@ -210,18 +220,17 @@ func outageOutlastsRetries(s *subject) *answer {
 		}
 		steps = append(steps, Step{Ask: AskLongest, Attempt: k + 1, At: Seconds(at)})
 	}
-	return a.breaks("retry.max_attempts", fmt.Sprintf("%s: an outage of %s outlasts the retries: if all attempts fail at once, the last one is due %s after the first at the latest",
-		s.key, s.outage, due)).with(s.example(steps[max(len(steps)-2, 0):]...))
+	return a.breaks("", fmt.Sprintf("%s: an outage of %s outlasts the retries: %s", s.key, outage, text)).with(s.example(steps[max(len(steps)-2, 0):]...))
 }
 
-// postponed reports whether a breaker, budget or limit may postpone attempts without counting them. Calls end when they are refused.
+// postponed reports whether a breaker, a budget or a limit may postpone attempts without counting them. A refused call ends instead.
 func (s *subject) postponed() bool {
 	p := s.policy
-	return s.key.Surface() != policy.SurfaceCall && (p.Circuit.Kind != "" || p.Retry.Budget.Name != "" || p.Limit.Active())
+	return s.limited || s.key.Surface() != policy.SurfaceCall && (p.Circuit.Kind != "" || p.Retry.Budget.Name != "" || p.Limit.Active())
 }
 
-// lastDue returns when the last attempt is due at the latest if all attempts fail at once, and its number. Where the end of the work
-// cuts longer delays off, shorter ones lead to the last moment before it.
+// lastDue returns the latest time after the first attempt at which the last one can be due if every attempt fails immediately, and
+// its number. Where the longest delays would pass the end of the work, shorter ones reach the moment before it.
 func (s *subject) lastDue() (due time.Duration, last int) {
 	r, soonest := &s.policy.Retry, time.Duration(0)
 	wait := time.Duration(0)

@@ -69,7 +69,7 @@ type Ask string
 // The kinds of questions.
 const (
 	AskNext    Ask = "decision.Next"                  // what follows the attempt if it fails at At and the delay is the shortest possible
-	AskLongest Ask = "decision.Next late"             // what follows the attempt if it fails at At and the delay is the longest possible
+	AskLongest Ask = "decision.Next longest"          // what follows the attempt if it fails at At and the delay is the longest possible
 	AskTimeout Ask = "decision.Judge"                 // what the attempt's result means at At, when its work has ended
 	AskPushed  Ask = "decision.Next pushback"         // what follows the attempt if the server asks for a wait of At
 	AskBounds  Ask = "decision.Bounds"                // the shortest and longest delay after the attempt

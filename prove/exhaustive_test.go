@@ -107,7 +107,7 @@ type execution struct {
 	waited   bool          // some delay was above 0
 	varied   bool          // two delays differed
 	delayed  time.Duration // the latest delay; below 0 before the first
-	latest   time.Duration // when an attempt was due at the latest if all failed at once
+	latest   time.Duration // when an attempt was due at the latest if all failed immediately
 	timedOut bool          // some attempt ended by its own timeout, and was retried if the policy retries
 }
 
@@ -123,7 +123,7 @@ func execute(p *policy.Policy, within time.Duration) *execution {
 	return e
 }
 
-// refused makes attempts that fail at once.
+// refused makes attempts that fail immediately.
 func (e *execution) refused(n int, at time.Duration) {
 	e.latest = max(e.latest, at)
 	for _, delay := range e.delays(n) {
@@ -227,14 +227,14 @@ func contradiction(text string) error {
 		if len(p.subjects) > 1 && s.key.Name != "process" {
 			continue
 		}
-		if err := s.contradicts(list); err != nil {
+		if err := s.contradicts(list, d.Outages()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *subject) contradicts(list []Finding) error {
+func (s *subject) contradicts(list []Finding, outages []policyfile.Outage) error {
 	e := execute(s.policy, s.within)
 	r := &s.policy.Retry
 	expect := func(code string, violated bool) error {
@@ -274,8 +274,10 @@ func (s *subject) contradicts(list []Finding) error {
 	if due, _ := s.lastDue(); !s.policy.Limit.Active() && (e.latest > due || r.Jitter == policy.JitterNone && e.latest != due) {
 		return fmt.Errorf("outage-outlasts-retries: proved %s, executed %s", due, e.latest)
 	}
-	if outage := s.outage; outage > 0 && !s.postponed() && !s.policy.Limit.Active() && (e.latest >= outage || r.Jitter == policy.JitterNone) {
-		checks["outage-outlasts-retries"] = e.latest < outage
+	for _, o := range outages {
+		if !s.postponed() && !s.policy.Limit.Active() && (e.latest >= o.Lasts || r.Jitter == policy.JitterNone) {
+			checks["outage-outlasts-retries"] = e.latest < o.Lasts
+		}
 	}
 	for code, violated := range checks {
 		if err := expect(code, violated); err != nil {

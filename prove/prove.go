@@ -21,7 +21,7 @@ type subject struct {
 	within  time.Duration
 	bound   string
 	budgets map[string]policy.Budget
-	outage  time.Duration // that the work has to survive, 0 for none
+	limited bool // a job whose type or queue has limits
 }
 
 // prover collects the findings on one document.
@@ -70,10 +70,6 @@ func (p *prover) collect() {
 		}
 	}
 	slices.SortFunc(keys, func(a, b policy.Key) int { return strings.Compare(a.String(), b.String()) })
-	outages := map[string]time.Duration{} // by path
-	for _, entry := range p.document.Outages() {
-		outages[entry.Path] = max(outages[entry.Path], entry.Lasts)
-	}
 	for _, key := range keys {
 		found, err := p.document.Set.Policy(context.Background(), key)
 		if err != nil {
@@ -81,7 +77,9 @@ func (p *prover) collect() {
 		}
 		s := subject{key: key, policy: found, budgets: p.budgets}
 		s.within, s.bound = p.bounds(key, found)
-		s.outage = outages[p.document.Locate(key, "").Path]
+		s.limited = key.Surface() == policy.SurfaceJob && slices.ContainsFunc(p.document.Set.Limits(), func(l policy.LimitScope) bool {
+			return len(l.Limits) > 0 && (l.Type == "" || l.Type == key.Name) && (l.Queue == "" || "job/"+l.Queue == key.Namespace)
+		})
 		p.subjects = append(p.subjects, s)
 	}
 }
@@ -160,20 +158,25 @@ func (p *prover) checkBudgets() {
 	}
 }
 
-// checkOutages reports entries of prove.outages that stand for no policy.
+// checkOutages asks of each entry of prove.outages whether it outlasts the retries of its policy, in every queue if that is a job's.
 func (p *prover) checkOutages() {
 	rule := ruleOf("outage-outlasts-retries")
-	var paths []string
-	for i := range p.subjects {
-		paths = append(paths, p.document.Locate(p.subjects[i].key, "").Path)
-	}
 	for i, entry := range p.document.Outages() {
+		at := p.document.LocatePath(fmt.Sprintf("prove.outages[%d]", i))
+		var paths []string
+		for j := range p.subjects {
+			path := p.document.Locate(p.subjects[j].key, "").Path
+			if path == entry.Path {
+				p.add(rule, at, p.subjects[j].outlasts(entry.Lasts))
+			}
+			paths = append(paths, path)
+		}
 		if !slices.Contains(paths, entry.Path) {
-			message := fmt.Sprintf("no policy at %q", entry.Path)
+			message := fmt.Sprintf("no policy has the path %q", entry.Path)
 			if match := near.Name(entry.Path, paths); match != "" {
 				message += fmt.Sprintf("; did you mean %q?", match)
 			}
-			p.add(rule, p.document.LocatePath(fmt.Sprintf("prove.outages[%d]", i)), (&answer{}).breaks("", message))
+			p.add(rule, at, (&answer{}).breaks("", message))
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/prove"
 )
@@ -110,6 +112,33 @@ func TestT1OutagesAreJudgedByTheLongestDelays(t *testing.T) {
 			t.Errorf("%s, %s: violations %+v", c.retry, c.lasts, found)
 		}
 		replay(t, list)
+	}
+	// Each entry has a finding of its own, also where its number of attempts is inherited. Jobs with limits are not judged.
+	got := map[string]string{}
+	for _, f := range findings(t, `version: 1
+defaults:
+  jobs: {retry: {max_attempts: 5, backoff: 1s, backoff_cap: 1m}}
+queues:
+  slow: {limits: [{name: one, concurrency: 1}]}
+jobs:
+  "a:x": {timeout: 3s}
+  "b:y": {timeout: 4s}
+  "c:z": {limits: [{name: two, concurrency: 2}]}
+prove:
+  outages:
+    - {path: "jobs.a:x", lasts: 1m}
+    - {path: "jobs.b:y", lasts: 10h}
+    - {path: "jobs.c:z", lasts: 10h}
+`, "") {
+		if f.Code == "outage-outlasts-retries" {
+			got[f.Path] += fmt.Sprintf("%s %t ", f.Verdict, strings.Contains(f.Message, "not judged"))
+		}
+	}
+	want := map[string]string{
+		"prove.outages[0]": "violated false holds true ", "prove.outages[1]": "violated false holds true ", "prove.outages[2]": "holds true holds true ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 	for text, want := range map[string]string{
 		"{path: policies.a.B}":             "prove.outages[0].lasts: missing",

@@ -86,9 +86,9 @@ jobs:
 `,
 		},
 		{
-			Code: "outage-outlasts-retries", Severity: Warning, policy: outageOutlastsRetries,
-			Property: "The last attempt can be due after each outage of prove.outages.",
-			Why:      "A server that restarts or fails over refuses everything at once, so that the retries are used up as fast as their delays allow. The document says under prove.outages how long that may take for a policy. The verdict is about the longest delays: a jitter may use the retries up sooner. Jobs and steps with a breaker, a budget or a limit, which may postpone attempts without counting them, are not judged.",
+			Code: "outage-outlasts-retries", Severity: Warning,
+			Property: "Each outage in prove.outages can be over when the last attempt is due.",
+			Why:      "A server that restarts or fails over refuses requests immediately, so retries are used up as fast as their delays allow. prove.outages declares how long that may last. The verdict assumes the longest delay before every retry; jitter may use the retries up sooner. Waits that a server asks for or that code sets are not counted. Jobs and steps with a breaker, a budget or a limit are not judged, because these may postpone attempts without counting them; the message says so. A job is judged in every queue that the document names, and a step for one delivery.",
 			Remedy:   "raise max_attempts, the delays or the timeout of the work, or correct the entry",
 			Violating: `version: 1
 jobs:

@@ -44,6 +44,18 @@ func step(retry string) string {
 	return "version: 1\nconsumers: {c: {steps: {process: {retry: {" + retry + "}}}}}\n"
 }
 
+// TestT1TheMendedSettingsOutlastTheOutages is about the two whose retries ended too early.
+func TestT1TheMendedSettingsOutlastTheOutages(t *testing.T) {
+	for _, text := range []string{
+		step("max_attempts: 10, backoff: 1s, backoff_cap: 100s, jitter: none") + outage("5m"),
+		step("max_attempts: 11, backoff: 10s, backoff_multiplier: 1, backoff_cap: 10s, jitter: none") + outage("1m"),
+	} {
+		if found := codes(prove.Violations(findings(t, text, ""))); slices.Contains(found, "outage-outlasts-retries") {
+			t.Errorf("%s: found %v", text, found)
+		}
+	}
+}
+
 func outage(lasts string) string {
 	return "prove: {outages: [{path: consumers.c.steps.process, lasts: " + lasts + "}]}\n"
 }

@@ -27,7 +27,7 @@ type service struct {
 
 	line     []*request // from first, in the order of arrival
 	first    int
-	answered []*request // free
+	answered []*request // to be used again
 	busy     int
 	next     time.Duration // when the next request can begin, under a capacity
 	waking   bool          // an event for next is under way
@@ -35,7 +35,8 @@ type service struct {
 	total    ServiceTotals
 }
 
-// request is one attempt as the service sees it. Once it is answered, the service uses it for another one.
+// request is one attempt as the service sees it. The service uses it again once it is answered; the client must not touch it after
+// that.
 type request struct {
 	service *service
 	task    *task // of the client that waits for the response; nil once it has given up
@@ -43,7 +44,7 @@ type request struct {
 	err     error
 }
 
-// arrive takes in a request of the running task. It may have been answered when arrive returns.
+// arrive takes in a request of the running task. If the task has its answer when arrive returns, the request is no longer the task's.
 func (s *service) arrive() *request {
 	var r *request
 	if n := len(s.answered); n > 0 {

@@ -16,9 +16,9 @@ import (
 type world struct {
 	now     time.Duration
 	events  heap
-	ready   []*task // from turn on, in the order in which they will run
+	ready   []*task // ready[turn:], in the order in which they will run
 	turn    int
-	running *task // nil while events are worked off
+	running *task // nil while events are processed
 	idle    []*task
 	tasks   []*task
 	waiting map[any][]*task // by the key that wakes them, in the order in which they began to wait
@@ -26,7 +26,7 @@ type world struct {
 	atEnd   []func() // called when the world has ended, before its tasks end
 
 	end       time.Duration   // of the run
-	done      int             // events worked off
+	done      int             // events processed
 	interrupt <-chan struct{} // ends the run early; may be nil
 	bounds    Bounds
 	held      int  // about how many bytes the simulation holds, without its tasks
@@ -45,8 +45,8 @@ type task struct {
 	yield    func(struct{}) bool
 	work     func()
 	seed     uint64      // of its call
-	answered bool        // whether its request to a service is
-	response error       // the answer
+	answered bool        // whether its latest request to a service has been answered
+	response error       // to that request; nil for success
 	timer    int         // slot of its timer among the events, plus 1; 0 for none
 	queued   bool        // in ready
 	able     func() bool // whether Wake resumes it
@@ -60,7 +60,7 @@ type action func()
 
 func (a action) act() { a() }
 
-// run works off events before end, then ends all tasks.
+// run processes events before end, then ends all tasks.
 func (w *world) run(end time.Duration) {
 	w.end = end
 	for w.settle(); w.advance() != nil; {
@@ -81,8 +81,9 @@ func (w *world) run(end time.Duration) {
 	}
 }
 
-// advance works off events until a task is ready, and returns it; nil at the end of the run. A task that has nothing to do calls it
-// too, because switching to another coroutine costs more than an event, and the task is often the next to run.
+// advance processes events until a task is ready, and returns that task, or nil at the end of the run. A task that pauses calls it
+// too: switching coroutines costs more than an event, and the task is often the next to run. A panic in an event goes up the stack of
+// that task.
 func (w *world) advance() *task {
 	w.running = nil
 	for w.turn == len(w.ready) {
@@ -108,7 +109,7 @@ const (
 	sampleSize  = 2 << 10
 )
 
-// checkEvery is how many events are worked off between two looks at interrupt.
+// checkEvery is how many events are processed between two looks at interrupt.
 const checkEvery = 1 << 12
 
 func (w *world) interrupted() bool {
@@ -215,7 +216,7 @@ func (w *world) park(d time.Duration) {
 	t.pause()
 }
 
-// pause suspends the running task until its next turn. It returns false if there will be none.
+// pause suspends the running task until its next turn. It returns false if the world has stopped the task.
 func (t *task) pause() bool {
 	if t.world.advance() == t {
 		t.world.begin()
@@ -262,8 +263,8 @@ type event struct {
 	slot  int    // of the actor
 }
 
-// earlier returns 1 if e is before o, else 0. It compares both fields in one subtraction, without a branch that the processor could
-// not predict.
+// earlier returns 1 if e is before o, else 0. It compares both fields with one borrowing subtraction, which avoids a branch that the
+// processor cannot predict. Times are never negative.
 func (e *event) earlier(o *event) int {
 	_, borrow := bits.Sub64(e.order, o.order, 0)
 	_, borrow = bits.Sub64(uint64(e.at), uint64(o.at), borrow)
@@ -274,7 +275,7 @@ func (e *event) earlier(o *event) int {
 // apart, in slots, so that moving an event moves no pointer.
 type heap struct {
 	list   []event
-	vacant bool // the first event has been taken; the next one pushed takes its place, for which it often is early enough
+	vacant bool // the root has been taken; the next push fills its place, where the new event often belongs
 	pushed uint64
 	actors []actor // by slot
 	places []int   // in list, by slot
@@ -311,7 +312,7 @@ func (h *heap) first() *event {
 	return &h.list[0]
 }
 
-// take takes the first event out of the heap, and returns its actor.
+// take takes the first event out of the heap, and returns its actor. The first place must not be vacant: call first before.
 func (h *heap) take() actor {
 	h.vacant = true
 	return h.release(h.list[0].slot)
@@ -324,12 +325,14 @@ func (h *heap) remove(slot int) {
 	h.close(h.places[slot])
 }
 
+// release frees an event's slot and returns its actor. The event stays in the list.
 func (h *heap) release(slot int) actor {
 	a := h.actors[slot]
 	h.actors[slot], h.free = nil, append(h.free, slot)
 	return a
 }
 
+// fill closes the first place if it is vacant.
 func (h *heap) fill() {
 	if h.vacant {
 		h.vacant = false
@@ -337,7 +340,7 @@ func (h *heap) fill() {
 	}
 }
 
-// close puts the last event into a vacant place, or where it belongs above or below.
+// close fills a vacant place with the last event, and moves that up or down to where it belongs.
 func (h *heap) close(i int) {
 	last := len(h.list) - 1
 	e := h.list[last]

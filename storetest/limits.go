@@ -13,8 +13,8 @@ import (
 
 // LimitsOptions says how the suite opens a store of shared limits.
 type LimitsOptions struct {
-	// Open returns an empty store and closes it in the test's cleanup. Required. Cases that wait in real time run at once, unless
-	// Restart is set.
+	// Open returns an empty store and closes it in the test's cleanup. Required. Unless Bubble or Restart is set, cases run in
+	// parallel, so Open and Second must be safe for concurrent use.
 	Open func(t *testing.T) sharing.Store
 	// Second opens another handle on the data of a store that Open returned, as another process would, and closes it in the
 	// test's cleanup. Nil for stores that one process keeps for itself.

@@ -18,7 +18,7 @@ func TestAudit(t *testing.T) {
 	}
 	storetest.Audit(t, storetest.AuditOptions{
 		Open: func(t *testing.T) audit.Sink {
-			db, schema := openEmpty(t, url)
+			db, schema := open(t)
 			sink := db.Audit()
 			schemaOf.Store(sink, schema)
 			return sink

@@ -93,14 +93,14 @@ func openNew(t testing.TB, url string) (*postgres.DB, string) {
 	return db, schema
 }
 
-// emptied are schemas whose tests have ended, by URL. To migrate a new one takes longer than most cases of a suite, and the server has
-// to plan every statement for it again.
+// emptied holds the schemas of tests that have ended, by URL. Migrating a new schema takes longer than most cases of a suite, and the
+// server has to plan every statement for it again.
 var emptied = struct {
 	sync.Mutex
 	schemas map[string][]string
 }{schemas: map[string][]string{}}
 
-// openEmpty makes a store in a schema without rows: that of an earlier case, or a new one.
+// openEmpty opens a store in a schema without rows: one from an earlier case, or a new one.
 func openEmpty(t testing.TB, url string) (db *postgres.DB, schema string) {
 	t.Helper()
 	t.Cleanup(func() { // after the store is closed
@@ -129,10 +129,11 @@ func openEmpty(t testing.TB, url string) (db *postgres.DB, schema string) {
 	return openNew(t, url)
 }
 
-// empty removes the rows that a test has left in a schema. It returns false if the schema is too large to be used again, or if the
-// test has added indexes.
+// empty deletes the rows that a test has left in a schema. It reports false if the schema is too large to use again, or if the test has
+// added indexes.
 func empty(pool *pgxpool.Pool, schema string) (reusable bool, err error) {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
 	rows, _ := pool.Query(ctx, `SELECT format('DELETE FROM %s;', oid::regclass) FROM pg_class WHERE relnamespace = quote_ident($1)::regnamespace
 		AND relkind = 'r' AND relname NOT IN ('migration', 'policy_change', 'gate', 'watch')
 		AND (SELECT sum(pg_relation_size(oid)) < 1 << 20 AND NOT bool_or(relname LIKE 'search\_%') FROM pg_class WHERE relnamespace = quote_ident($1)::regnamespace)`, schema)

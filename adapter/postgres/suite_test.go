@@ -8,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/storetest"
 )
 
-// TestJobs is the only one of the tests that run at once which moves the clock.
+// TestJobs is the only parallel test that moves the clock.
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	var schemaOf sync.Map // by store

@@ -48,7 +48,7 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 	s := newSite(t, nil)
 	s.seedAll()
 	pages := s.everyPage()
-	// The first look shows a page as it is opened, and has all rules; the second unfolds it. With -short, the others have only to fit,
+	// The first look shows a page as it is opened, and has all rules; the second unfolds it. With -short, the others are checked only for fit,
 	// which does not depend on colours.
 	looks := []look{{320, 640, true, true}, {1280, 900, false, true}, {360, 740, false, true}, {2560, 1440, true, true}, {3840, 2160, false, true}}
 	if !testing.Short() {

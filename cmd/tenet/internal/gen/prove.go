@@ -37,15 +37,15 @@ A verdict is about the document alone. It holds for every seed, every traffic an
 Leases and retention do not appear: a worker renews the lease of a running job, and retention removes only jobs that have ended, so only
 a deadline can end a job early. A violation that many keys inherit from one field is reported once, for the first of them.
 
-Some violations have no counterexample, because there is nothing to ask at run time: a budget that no policy asks (` + "`budget-never-binds`" + `; one
-that somebody asks has one), and an entry of ` + "`prove.suppress`" + ` without effect (` + "`suppression-unused`" + `). Nor has an entry of
-` + "`prove.outages`" + ` that stands for no policy.
+Three kinds of violation have no counterexample, because there is nothing to ask at run time: a budget that no policy asks
+(` + "`budget-never-binds`" + `; a budget that some policy asks has one), an entry of ` + "`prove.suppress`" + ` without effect
+(` + "`suppression-unused`" + `), and an entry of ` + "`prove.outages`" + ` that matches no policy.
 
 ## Outages that work must survive
 
-How long a dependency may be away, a document does not say by itself. Under ` + "`prove.outages`" + ` it says for a policy how long an outage may
-last that its work must survive, and the rule [outage-outlasts-retries](#outage-outlasts-retries) compares that with the retries. The path is
-the one that ` + "`tenet policy prove --all`" + ` prints for the policy.
+A document does not say by itself how long a dependency may be unavailable. An entry of ` + "`prove.outages`" + ` declares the longest outage that a
+policy's work must survive, and the rule [outage-outlasts-retries](#outage-outlasts-retries) compares it with the policy's retries. ` + "`path`" + ` is
+the policy's path in the document, as ` + "`tenet policy prove -o json`" + ` prints it.
 
 ` + "```yaml" + `
 version: 1
@@ -108,8 +108,9 @@ Spark and others. Its data set puts 23 of them down to missing or unsafe caps an
 
 The 21 show that the rules cover these kinds of bugs, not how many bugs they would have found in the systems' own code. In particular, a document
 cannot say "without end": the 5 bugs of this kind are written as ` + "`" + `max_attempts: 1000` + "`" + `, the highest number that a document may hold,
-which is the very threshold of the rule [unbounded-retry](#unbounded-retry). A cap of 999 would pass it. The two whose retries ended too
-early are found because their documents say how long an outage lasts: 5 minutes and 1 minute, which the mended settings survive.
+which is the very threshold of the rule [unbounded-retry](#unbounded-retry). A cap of 999 would pass it. HBASE-8776 and
+HIVE-20761, whose retries ended too early, are found only because their documents declare an outage, of 5 minutes and of 1 minute. These
+lengths were chosen with the fixes known; the fixed settings outlast them.
 
 ## Rules
 
