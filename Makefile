@@ -37,7 +37,7 @@ RACED = $(LONG) $$(go list $(ALL) | grep -vxF "$$(go list $(PLAIN))")
 packages: ## install the Debian packages whose programs tests run, where they are missing: a minute the first time, as root
 	go run ./internal/debian/install
 
-test: packages check raced plain ## vet, race tests, command-line scripts, import rules, stale documents: ten to twenty minutes on two cores
+test: packages check raced plain ## vet, race tests, command-line scripts, import rules, stale documents: about ten minutes on two cores, and up to five more the first time
 
 # Without GORACE, each process with the race detector would take a second to exit. Compilers, tests and commands of scripts end before
 # it pays to collect their garbage.
