@@ -77,9 +77,6 @@ func (p *prover) collect() {
 		}
 		s := subject{key: key, policy: found, budgets: p.budgets}
 		s.within, s.bound = p.bounds(key, found)
-		s.limited = key.Surface() == policy.SurfaceJob && slices.ContainsFunc(p.document.Set.Limits(), func(l policy.LimitScope) bool {
-			return len(l.Limits) > 0 && (l.Type == "" || l.Type == key.Name) && (l.Queue == "" || "job/"+l.Queue == key.Namespace)
-		})
 		p.subjects = append(p.subjects, s)
 	}
 }
@@ -160,20 +157,34 @@ func (p *prover) checkBudgets() {
 
 // checkOutages asks of each entry of prove.outages whether it outlasts the retries of its policy, in every queue if that is a job's.
 func (p *prover) checkOutages() {
-	rule := ruleOf("outage-outlasts-retries")
-	for i, entry := range p.document.Outages() {
-		at := p.document.LocatePath(fmt.Sprintf("prove.outages[%d]", i))
-		var paths []string
-		for j := range p.subjects {
-			path := p.document.Locate(p.subjects[j].key, "").Path
-			if path == entry.Path {
-				p.add(rule, at, p.subjects[j].outlasts(entry.Lasts))
-			}
-			paths = append(paths, path)
+	entries := p.document.Outages()
+	if len(entries) == 0 {
+		return
+	}
+	limited := map[string]bool{} // queues and types
+	for _, l := range p.document.Set.Limits() {
+		if len(l.Limits) > 0 && l.Queue != "" {
+			limited["job/"+l.Queue] = true
+		} else if len(l.Limits) > 0 {
+			limited[l.Type] = true
 		}
-		if !slices.Contains(paths, entry.Path) {
+	}
+	users := map[string][]*subject{} // by the path of their policy
+	for i := range p.subjects {
+		s := &p.subjects[i]
+		s.limited = s.key.Surface() == policy.SurfaceJob && (limited[s.key.Namespace] || limited[s.key.Name])
+		path := p.document.Locate(s.key, "").Path
+		users[path] = append(users[path], s)
+	}
+	rule := ruleOf("outage-outlasts-retries")
+	for i, entry := range entries {
+		at := p.document.LocatePath(fmt.Sprintf("prove.outages[%d]", i))
+		for _, s := range users[entry.Path] {
+			p.add(rule, at, s.outlasts(entry.Lasts))
+		}
+		if len(users[entry.Path]) == 0 {
 			message := fmt.Sprintf("no policy has the path %q", entry.Path)
-			if match := near.Name(entry.Path, paths); match != "" {
+			if match := near.Name(entry.Path, slices.Sorted(maps.Keys(users))); match != "" {
 				message += fmt.Sprintf("; did you mean %q?", match)
 			}
 			p.add(rule, at, (&answer{}).breaks("", message))

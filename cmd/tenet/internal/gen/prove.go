@@ -47,16 +47,6 @@ A document does not say by itself how long a dependency may be unavailable. An e
 policy's work must survive, and the rule [outage-outlasts-retries](#outage-outlasts-retries) compares it with the policy's retries. ` + "`path`" + ` is
 the policy's path in the document, as ` + "`tenet policy prove -o json`" + ` prints it.
 
-` + "```yaml" + `
-version: 1
-jobs:
-  "report:build":
-    retry: {max_attempts: 20, backoff: 1s, backoff_cap: 1m}
-prove:
-  outages:
-    - {path: "jobs.report:build", lasts: 10m}
-` + "```" + `
-
 ## Accepting a finding
 
 A document accepts a finding with its code, its path and a reason. An entry without effect is a warning itself.
