@@ -85,7 +85,7 @@ func Reachable(r *policy.Retry, s policy.Surface, within time.Duration) int {
 func Earliest(r *policy.Retry, s decision.State) (decision.Verdict, time.Duration) {
 	s.External = true
 	s.Delay, _ = decision.Bounds(r, s.Attempt-1)
-	return decision.Next(r, s, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem}), s.Delay
+	return decision.Next(r, &s, &classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem}), s.Delay
 }
 
 // Left is the time left of within, or decision.Unbounded if within is 0.

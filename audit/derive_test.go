@@ -153,7 +153,7 @@ func derive(t *testing.T, events []audit.Event) (decisions int) {
 		}
 		want, rule := outcome, e.MatchedRule
 		if judged {
-			want, rule = decision.Judge(&p.Retry, facts)
+			want, rule = decision.Judge(&p.Retry, &facts)
 		}
 		if e.Type == audit.Hedge {
 			outcomes[e.Attempt] = outcome
@@ -180,8 +180,9 @@ func derive(t *testing.T, events []audit.Event) (decisions int) {
 				t.Fatal(err)
 			}
 			admission := verdict.Reason == policy.ReasonBudgetDenied || verdict.Reason == policy.ReasonCircuitOpen
-			if next := decision.Next(&p.Retry, e.State(), outcome); next != verdict && !admission {
-				t.Errorf("verdict %+v, derived %+v from %+v", verdict, next, e.State())
+			state := e.State()
+			if next := decision.Next(&p.Retry, &state, &outcome); next != verdict && !admission {
+				t.Errorf("verdict %+v, derived %+v from %+v", verdict, next, state)
 			}
 			if admission && (!e.Denied || *e.BudgetAllowed && e.Circuit == "") {
 				t.Errorf("%s: the answers of the budget and the breaker are not recorded: %+v", verdict.Reason, e)

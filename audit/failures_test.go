@@ -367,7 +367,7 @@ func TestA3SegmentsHaveTheNamesOfTheirFiles(t *testing.T) {
 
 func TestA4ImpossibleRecordedOutcomes(t *testing.T) {
 	facts := decision.Facts{Failed: true}
-	outcome, rule := decision.Judge(&getUser.Retry, facts)
+	outcome, rule := decision.Judge(&getUser.Retry, &facts)
 	later := outcome
 	later.Pushback = time.Second
 	p := &replayer{

@@ -79,7 +79,7 @@ func decisionOf(work string, n int, err error, v decision.Verdict) *observe.Even
 		State: decision.State{Surface: policy.SurfaceCall, Attempt: n, Left: decision.Unbounded}, Verdict: v, Attempt: n, Err: err,
 		Elapsed: 12 * time.Millisecond, Facts: decision.Facts{Failed: err != nil},
 	}
-	d.Outcome, d.Rule = decision.Judge(&getUser.Retry, d.Facts)
+	d.Outcome, d.Rule = decision.Judge(&getUser.Retry, &d.Facts)
 	return &observe.Event{
 		Type: observe.Decided, Time: time.Now(), Seq: 2 * n, Policy: getUser, Decision: d,
 		Work: observe.Work{ID: work, Key: getUser.Key, Surface: policy.SurfaceCall, Category: policy.KVGet, TenantID: "tenant-1"},

@@ -210,7 +210,7 @@ func (p *replayer) event(e *Event) (*Divergence, error) {
 	if under == nil {
 		return nil, errNoPolicy
 	}
-	outcome, rule := decision.Judge(&under.Retry, facts)
+	outcome, rule := decision.Judge(&under.Retry, &facts)
 	p.report.Judgements++
 	if rule != e.MatchedRule {
 		return &Divergence{What: inJudgement, Recorded: "rule " + string(e.MatchedRule), Replayed: "rule " + string(rule)}, nil
@@ -272,7 +272,7 @@ func (p *replayer) decision(e *Event, r *policy.Retry, o classify.Outcome) (*Div
 	if recorded.External && !state.External {
 		state.Left = decision.Unbounded // the delay that did not fit is not recorded
 	}
-	got := decision.Next(r, state, o)
+	got := decision.Next(r, &state, &o)
 	if got.Action == decision.Retry {
 		switch {
 		case recorded.Action == decision.Stop && refused(recorded.Reason):

@@ -113,13 +113,13 @@ func (r *recording) run(p *policy.Policy) {
 		} else {
 			launch++
 			facts = r.facts(calm)
-			outcome, _ = decision.Judge(&p.Retry, facts)
+			outcome, _ = decision.Judge(&p.Retry, &facts)
 			e.Attempt = launch
 			if p.Hedge.Enabled {
 				e.Group, e.Deciding = []int{launch}, launch
 			}
 		}
-		_, rule := decision.Judge(&p.Retry, facts)
+		_, rule := decision.Judge(&p.Retry, &facts)
 		seq++
 		state := decision.State{Surface: p.Key.Surface(), Attempt: ended, Left: decision.Unbounded}
 		if outcome.Kind == classify.Retryable {
@@ -128,7 +128,7 @@ func (r *recording) run(p *policy.Policy) {
 				state.Left, state.LeftReason = p.Retry.OverallTimeout-elapsed, policy.ReasonOverallTimeout
 			}
 		}
-		v := decision.Next(&p.Retry, state, outcome)
+		v := decision.Next(&p.Retry, &state, &outcome)
 		if v.Action == decision.Retry && r.rand.IntN(50) == 0 {
 			v = decision.Verdict{Action: decision.Stop, Reason: policy.ReasonBudgetDenied}
 			e.Denied = true
@@ -158,7 +158,7 @@ func (r *recording) group(p *policy.Policy, base audit.Event, launch, seq *int, 
 		e := base
 		e.Type, e.CoreVersion, e.Attempt, e.HedgeIndex = audit.Hedge, "", *launch+1+at, at
 		f := r.facts(calm)
-		o, rule := decision.Judge(&p.Retry, f)
+		o, rule := decision.Judge(&p.Retry, &f)
 		if _, deciding := g.Outcome(); i > 0 && g.End(deciding, o) && !g.MayHedge() { // the others are cancelled
 			o, rule = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonCanceledInternal}, ""
 		}
@@ -177,7 +177,8 @@ func (r *recording) group(p *policy.Policy, base audit.Event, launch, seq *int, 
 		g.Launch()
 	}
 	for i, at := range ended {
-		o, _ := decision.Judge(&p.Retry, facts[at])
+		f := facts[at]
+		o, _ := decision.Judge(&p.Retry, &f)
 		if g.End(at, o) {
 			ended = ended[:i+1]
 			break

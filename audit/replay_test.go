@@ -129,7 +129,7 @@ func TestA4MissingRecordsAreReported(t *testing.T) {
 func TestA4FactsAreKept(t *testing.T) {
 	p := compiled(t, "user.Get", func(p *policy.Policy) { p.Retry.Jitter = policy.JitterNone })
 	facts := decision.Facts{Failed: true}
-	o, rule := decision.Judge(&p.Retry, facts)
+	o, rule := decision.Judge(&p.Retry, &facts)
 	base := audit.Event{WorkID: "w", Surface: "call", Key: "user.Get", PolicyRevision: p.Meta.Revision}
 	cases := map[string]struct {
 		state   decision.State

@@ -67,7 +67,7 @@ func (r *recording) call(p *policy.Policy, list attempts, interrupted policy.Rea
 			Surface: "call", Key: p.Key.String(), WorkID: eventID(r.work), WorkSeq: i + 1, PolicyRevision: p.Meta.Revision,
 			Attempt: i + 1, ElapsedNS: audit.Nanos(elapsed), TookNS: audit.Nanos(a.took), TotalAttempts: i + 1,
 		}
-		o, rule := decision.Judge(&p.Retry, a.facts)
+		o, rule := decision.Judge(&p.Retry, &a.facts)
 		s := decision.State{Surface: policy.SurfaceCall, Attempt: i + 1, Left: decision.Unbounded}
 		if o.Kind == classify.Retryable {
 			s.Seed = decision.Seed(e.WorkID)
@@ -75,7 +75,7 @@ func (r *recording) call(p *policy.Policy, list attempts, interrupted policy.Rea
 				s.Left, s.LeftReason = p.Retry.OverallTimeout-elapsed, policy.ReasonOverallTimeout
 			}
 		}
-		v := decision.Next(&p.Retry, s, o)
+		v := decision.Next(&p.Retry, &s, &o)
 		judged(&e, o, rule, a.facts)
 		decided(&e, s, v)
 		r.add(e)

@@ -252,7 +252,7 @@ func (s *simulator) verdict(x *step, p *policy.Policy, shift time.Duration) deci
 	if x.verdict.External && !state.External {
 		state.Left = decision.Unbounded // the delay that did not fit is not recorded
 	}
-	v := decision.Next(&p.Retry, state, o)
+	v := decision.Next(&p.Retry, &state, &o)
 	if v.Action == decision.Retry && x.verdict.Action == decision.Stop && refused(x.verdict.Reason) {
 		return x.verdict // the retry would have been denied too
 	}
@@ -261,7 +261,7 @@ func (s *simulator) verdict(x *step, p *policy.Policy, shift time.Duration) deci
 
 // outcome judges a step under p.
 func (s *simulator) outcome(x *step, p *policy.Policy) classify.Outcome {
-	o, rule := decision.Judge(&p.Retry, x.facts)
+	o, rule := decision.Judge(&p.Retry, &x.facts)
 	if len(x.e.Group) < 2 || rule == decision.RuleContext {
 		return o
 	}
@@ -275,7 +275,7 @@ func (s *simulator) outcome(x *step, p *policy.Policy) classify.Outcome {
 			o.Pushback = max(o.Pushback, x.e.PushbackNS.Duration())
 			return o
 		}
-		attempt, _ := decision.Judge(&p.Retry, f)
+		attempt, _ := decision.Judge(&p.Retry, &f)
 		g.End(n, attempt)
 	}
 	o, _ = g.Outcome()

@@ -1,6 +1,7 @@
 // Package decision is the core of Tenet: pure functions that say what a result means and what happens next. Calls, jobs,
 // pipelines and the replay of audit logs use the same functions. They do not read a clock, draw random numbers or do I/O:
-// given the same policy, state and seed, the answer is the same on every machine and at any later time.
+// given the same policy, state and seed, the answer is the same on every machine and at any later time. Arguments are passed by
+// pointer because copying them would take longer than the decision; they are neither changed nor kept.
 //
 // # The model
 //

@@ -17,10 +17,10 @@ var orders = policy.Retry{
 // All attempts of one unit of work fail: the delays depend only on its ID.
 func Example() {
 	for attempt := 1; ; attempt++ {
-		outcome, rule := decision.Judge(&orders, decision.Facts{Failed: true})
-		verdict := decision.Next(&orders, decision.State{
+		outcome, rule := decision.Judge(&orders, &decision.Facts{Failed: true})
+		verdict := decision.Next(&orders, &decision.State{
 			Surface: policy.SurfaceCall, Attempt: attempt, Left: decision.Unbounded, Seed: decision.Seed("order-4711"),
-		}, outcome)
+		}, &outcome)
 		fmt.Println(attempt, outcome.Kind, rule, "→", verdict.Action, verdict.Delay, verdict.Reason)
 		if verdict.Action != decision.Retry {
 			break

@@ -34,7 +34,7 @@ func TestD7ExternalDelaysAreMarkedAndBounded(t *testing.T) {
 			Surface: policy.SurfaceJob, Attempt: 1, MaxAttempts: 2, Left: c.left, LeftReason: policy.ReasonOverallTimeout, External: true, Delay: c.delay,
 		}
 		r := policy.Retry{MaxAttempts: 2, InitialBackoff: time.Hour, MaxPushback: 10 * s} // a backoff that must not be used
-		if got := decision.Next(&r, state, classify.Outcome{Kind: classify.Retryable, Pushback: c.pushback}); got != c.want {
+		if got := decision.Next(&r, &state, &classify.Outcome{Kind: classify.Retryable, Pushback: c.pushback}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

@@ -44,7 +44,7 @@ const (
 // Judge returns what an attempt's result means under policy r, and the rule that decided. The order is: success without a
 // classifier; the end of the caller's context or of the overall timeout; a mark on the error; abort_on; the classifier
 // or, without one, the default (errors are retryable); retry_on, which only narrows.
-func Judge(r *policy.Retry, f Facts) (classify.Outcome, Rule) {
+func Judge(r *policy.Retry, f *Facts) (classify.Outcome, Rule) {
 	if !f.Failed && f.Classified == nil {
 		return Succeeded(), RuleSuccess
 	}
@@ -83,7 +83,7 @@ func Succeeded() classify.Outcome {
 }
 
 // judgeMark applies the error's mark. A pushback counts as a reason to retry, so retry_on does not narrow it.
-func judgeMark(f Facts) (classify.Outcome, bool) {
+func judgeMark(f *Facts) (classify.Outcome, bool) {
 	switch f.Mark {
 	case classify.MarkPermanent:
 		return classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategorySystem, Reason: policy.ReasonPermanent}, true
@@ -98,7 +98,7 @@ func judgeMark(f Facts) (classify.Outcome, bool) {
 }
 
 // judgeResult returns the classifier's answer or, without one, the default.
-func judgeResult(f Facts) (classify.Outcome, Rule) {
+func judgeResult(f *Facts) (classify.Outcome, Rule) {
 	if f.Classified != nil {
 		return *f.Classified, RuleClassifier
 	}
@@ -108,7 +108,7 @@ func judgeResult(f Facts) (classify.Outcome, Rule) {
 	return classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: policy.ReasonError}, RuleDefault
 }
 
-func failureCategory(f Facts) classify.Category {
+func failureCategory(f *Facts) classify.Category {
 	if f.TimedOut {
 		return classify.CategoryTimeout
 	}
@@ -123,7 +123,7 @@ func endCategory(end policy.Reason) classify.Category {
 }
 
 // within reports whether the result belongs to the class wide.
-func (f Facts) within(wide policy.Class) bool {
+func (f *Facts) within(wide policy.Class) bool {
 	return f.Classified != nil && f.Classified.Class.Within(wide) ||
 		slices.ContainsFunc(f.Classes, func(m classify.Match) bool { return m.Within(wide) })
 }

@@ -145,7 +145,7 @@ func TestC2EachRule(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, rule := decision.Judge(&c.policy, c.facts)
+			got, rule := decision.Judge(&c.policy, &c.facts)
 			if diff := cmp.Diff(c.want, got); diff != "" || rule != c.rule {
 				t.Errorf("rule %s, want %s: %s", rule, c.rule, diff)
 			}
@@ -192,7 +192,7 @@ func TestC2OrderOfRules(t *testing.T) {
 							default:
 								kind, rule = classify.Retryable, decision.RuleDefault
 							}
-							if got, by := decision.Judge(&r, f); got.Kind != kind || by != rule {
+							if got, by := decision.Judge(&r, &f); got.Kind != kind || by != rule {
 								t.Fatalf("%+v under %v, %v: %s by %s, want %s by %s", f, abortOn, retryOn, got.Kind, by, kind, rule)
 							}
 						}
@@ -207,7 +207,7 @@ func TestC2JudgeLeavesTheClassifiersAnswerAlone(t *testing.T) {
 	answer := classify.Outcome{Kind: classify.Retryable, Pushback: time.Second, Attributes: map[string]string{"detail": "x"}}
 	before := answer
 	r := policy.Retry{RetryOn: []policy.Class{policy.ClassSQL}}
-	got, _ := decision.Judge(&r, decision.Facts{Failed: true, Classified: &answer})
+	got, _ := decision.Judge(&r, &decision.Facts{Failed: true, Classified: &answer})
 	if got.Kind != classify.NonRetryable || got.Attributes["detail"] != "x" {
 		t.Errorf("outcome %+v", got)
 	}
@@ -237,7 +237,7 @@ func TestC3MarksDecideThroughWrapping(t *testing.T) {
 			err := wrap(marked)
 			f := decision.Facts{Failed: true, Classes: known.Of(err)}
 			f.Mark, f.Pushback = classify.MarkOf(err)
-			o, _ := decision.Judge(&r, f)
+			o, _ := decision.Judge(&r, &f)
 			if o.Reason != want || (o.Pushback == time.Minute) != (want == policy.ReasonRetryAfter) {
 				t.Errorf("%s, %s: %+v", how, want, o)
 			}

@@ -75,7 +75,7 @@ func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 // Next returns what follows an outcome, in this order: success; abort; non-retryable; attempts exhausted; pushback too long
 // (calls and steps only: a job waits max_pushback); the end of the work would come before the next attempt could start;
 // otherwise retry after the delay, the policy's or an external one, which is never shorter than the pushback.
-func Next(r *policy.Retry, s State, o classify.Outcome) Verdict {
+func Next(r *policy.Retry, s *State, o *classify.Outcome) Verdict {
 	switch o.Kind {
 	case classify.Success:
 		return Verdict{Action: Done, Reason: policy.ReasonSuccess}

@@ -61,7 +61,7 @@ func TestD4OrderOfJudgement(t *testing.T) {
 						default:
 							want = decision.Verdict{Action: decision.Retry, Delay: 200 * time.Millisecond, Reason: policy.ReasonRetry}
 						}
-						if diff := cmp.Diff(want, decision.Next(&r, s, o)); diff != "" {
+						if diff := cmp.Diff(want, decision.Next(&r, &s, &o)); diff != "" {
 							t.Errorf("%s: %s", name, diff)
 						}
 					}
@@ -108,7 +108,7 @@ func TestD4Boundaries(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := classify.Outcome{Kind: classify.Retryable, Pushback: c.pushback}
-			if diff := cmp.Diff(c.want, decision.Next(&r, c.state, o)); diff != "" {
+			if diff := cmp.Diff(c.want, decision.Next(&r, &c.state, &o)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -121,11 +121,11 @@ func TestD4SaturatedDelayOfUnboundedWorkIsARetry(t *testing.T) {
 	r := policy.Retry{MaxAttempts: 1000, InitialBackoff: time.Second, BackoffMultiplier: 2, Jitter: policy.JitterNone}
 	s := decision.State{Surface: policy.SurfaceStep, Attempt: 100, Left: math.MaxInt64}
 	want := decision.Verdict{Action: decision.Retry, Delay: math.MaxInt64, Reason: policy.ReasonRetry}
-	if diff := cmp.Diff(want, decision.Next(&r, s, classify.Outcome{Kind: classify.Retryable})); diff != "" {
+	if diff := cmp.Diff(want, decision.Next(&r, &s, &classify.Outcome{Kind: classify.Retryable})); diff != "" {
 		t.Error(diff)
 	}
 	s.Left, s.LeftReason = math.MaxInt64-1, policy.ReasonOverallTimeout
-	if v := decision.Next(&r, s, classify.Outcome{Kind: classify.Retryable}); v.Action != decision.Stop {
+	if v := decision.Next(&r, &s, &classify.Outcome{Kind: classify.Retryable}); v.Action != decision.Stop {
 		t.Errorf("bounded work: %+v", v)
 	}
 }
@@ -143,7 +143,7 @@ func TestD4AttemptsNeverPassTheMaximum(t *testing.T) {
 		for {
 			attempts++
 			s.Attempt = attempts
-			v := decision.Next(r, s, classify.Outcome{Kind: classify.Retryable})
+			v := decision.Next(r, &s, &classify.Outcome{Kind: classify.Retryable})
 			if v.Action == decision.Retry {
 				continue
 			}
@@ -172,7 +172,7 @@ func states(t *rapid.T) decision.State {
 func TestD4NeverSleepsPastTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, s := policies(t), states(t)
-		v := decision.Next(r, s, classify.Outcome{Kind: classify.Retryable, Pushback: waits(t, "pushback")})
+		v := decision.Next(r, &s, &classify.Outcome{Kind: classify.Retryable, Pushback: waits(t, "pushback")})
 		switch v.Action {
 		case decision.Retry:
 			if s.Left != decision.Unbounded && v.Delay >= s.Left || s.Attempt >= r.MaxAttempts {
@@ -191,7 +191,7 @@ func TestD4NeverSleepsPastTheEnd(t *testing.T) {
 func TestD5DelayIsNeverShorterThanAsked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, s, pushback := policies(t), states(t), waits(t, "pushback")
-		v := decision.Next(r, s, classify.Outcome{Kind: classify.Retryable, Pushback: pushback})
+		v := decision.Next(r, &s, &classify.Outcome{Kind: classify.Retryable, Pushback: pushback})
 		own := decision.Delay(r, s.Seed, s.Attempt-1)
 		if pushback > r.MaxPushback && s.Surface != policy.SurfaceJob && v.Action == decision.Retry {
 			t.Fatalf("%s longer than %s was waited for: %+v", pushback, r.MaxPushback, v)
@@ -215,7 +215,7 @@ func TestD5PushbackOfEachSurface(t *testing.T) {
 					want = decision.Verdict{Action: decision.Stop, Reason: policy.ReasonPushbackTooLong}
 				}
 				s := decision.State{Surface: surface, Attempt: 1, Left: decision.Unbounded}
-				got := decision.Next(&r, s, classify.Outcome{Kind: classify.Retryable, Pushback: pushback})
+				got := decision.Next(&r, &s, &classify.Outcome{Kind: classify.Retryable, Pushback: pushback})
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Error(diff)
 				}
@@ -237,7 +237,7 @@ func TestD6ReasonsOfAborts(t *testing.T) {
 			want.Reason = info.Reason
 		}
 		o := classify.Outcome{Kind: classify.Abort, Reason: info.Reason}
-		if diff := cmp.Diff(want, decision.Next(&r, decision.State{Attempt: 1, Left: decision.Unbounded}, o)); diff != "" {
+		if diff := cmp.Diff(want, decision.Next(&r, &decision.State{Attempt: 1, Left: decision.Unbounded}, &o)); diff != "" {
 			t.Errorf("%s: %s", info.Reason, diff)
 		}
 	}
@@ -262,11 +262,11 @@ func TestD6EveryReasonIsDocumented(t *testing.T) {
 		if rapid.Bool().Draw(t, "class") {
 			f.Classes = []classify.Match{{Class: policy.ClassDNS}}
 		}
-		o, rule := decision.Judge(r, f)
+		o, rule := decision.Judge(r, &f)
 		if !known[o.Reason] || rule == "" {
 			t.Fatalf("outcome %+v by rule %q", o, rule)
 		}
-		if v := decision.Next(r, s, o); !known[v.Reason] {
+		if v := decision.Next(r, &s, &o); !known[v.Reason] {
 			t.Fatalf("verdict %+v", v)
 		}
 	})
@@ -280,7 +280,7 @@ func TestD7ComputedVerdictsCanBeComputedAgain(t *testing.T) {
 		const exact = 1 << 50 // nanoseconds up to which a number of seconds in JSON is exact
 		r.InitialBackoff, r.MaxBackoff, r.MaxPushback = min(r.InitialBackoff, exact), min(r.MaxBackoff, exact), min(r.MaxPushback, exact)
 		o := classify.Outcome{Kind: rapid.SampledFrom(allKinds).Draw(t, "kind"), Pushback: waits(t, "pushback")}
-		first := decision.Next(r, s, o)
+		first := decision.Next(r, &s, &o)
 		text, err := r.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
@@ -289,8 +289,9 @@ func TestD7ComputedVerdictsCanBeComputedAgain(t *testing.T) {
 		if err := recorded.UnmarshalJSON(text); err != nil {
 			t.Fatal(err)
 		}
-		decision.Next(r, states(t), o) // requests of other work meanwhile leave no state
-		if diff := cmp.Diff(first, decision.Next(&recorded, s, o)); diff != "" {
+		other := states(t)
+		decision.Next(r, &other, &o) // requests of other work meanwhile leave no state
+		if diff := cmp.Diff(first, decision.Next(&recorded, &s, &o)); diff != "" {
 			t.Fatal(diff)
 		}
 	})

@@ -166,7 +166,8 @@ func (v *vectors) answer() {
 	}
 	for i := range v.Judgements {
 		j := &v.Judgements[i]
-		o, rule := decision.Judge(&j.Policy, j.Facts.facts())
+		f := j.Facts.facts()
+		o, rule := decision.Judge(&j.Policy, &f)
 		j.Outcome, j.Rule = outcomeOf(o), rule
 	}
 	for i := range v.Groups {
@@ -211,7 +212,8 @@ func (v *sequenceVector) answer() {
 		if a.LeftReason != "" {
 			s.Left = time.Duration(a.Left)
 		}
-		verdict := decision.Next(&v.Policy, s, a.Outcome.outcome())
+		o := a.Outcome.outcome()
+		verdict := decision.Next(&v.Policy, &s, &o)
 		a.Verdict = verdictVector{verdict.Action.String(), int64(verdict.Delay), verdict.Reason}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tenetdev/tenet/policy"
@@ -98,12 +99,25 @@ func (c *Capture) Record(t Timeline) {
 	c.timeline, c.recorded = t, true
 }
 
-// CaptureKey is the context key under which executors look for a [Capture] and hide it from nested calls.
+// CaptureKey is the context key of a [Capture]. Executors hide it from nested calls.
 type CaptureKey struct{}
 
 // RecordTimeline returns a context under which the next call's timeline is recorded. Calls nested in an operation are not
 // recorded into the same capture.
 func RecordTimeline(ctx context.Context) (context.Context, *Capture) {
 	c := &Capture{}
+	captures.Store(true)
 	return context.WithValue(ctx, CaptureKey{}, c), c
+}
+
+// captures is set by the process's first RecordTimeline. Until then no call searches its context, which may be deep.
+var captures atomic.Bool
+
+// CaptureOf returns the capture that ctx has from [RecordTimeline], or nil; executors call it.
+func CaptureOf(ctx context.Context) *Capture {
+	if !captures.Load() {
+		return nil
+	}
+	c, _ := ctx.Value(CaptureKey{}).(*Capture)
+	return c
 }

@@ -130,7 +130,7 @@ func judge(r *policy.Retry, c policy.Class) (classify.Outcome, decision.Rule) {
 			f.Classified.Kind = classify.NonRetryable
 		}
 	}
-	return decision.Judge(r, f)
+	return decision.Judge(r, &f)
 }
 
 func matched(c policy.Class) bool {

@@ -119,21 +119,21 @@ func (s *subject) ask(q Step) string {
 		if state.Delay = shortest; q.Ask == AskLongest {
 			state.Delay = longest
 		}
-		v := decision.Next(r, state, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem})
+		v := decision.Next(r, &state, &classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem})
 		if v.Action == decision.Retry {
 			return "retry after " + v.Delay.String()
 		}
 		return "stop: " + string(v.Reason)
 	case AskPushed:
-		v := decision.Next(r, decision.State{Surface: s.policy.Key.Surface(), Attempt: q.Attempt, Left: decision.Unbounded},
-			classify.Outcome{Kind: classify.Retryable, Pushback: at})
+		v := decision.Next(r, &decision.State{Surface: s.policy.Key.Surface(), Attempt: q.Attempt, Left: decision.Unbounded},
+			&classify.Outcome{Kind: classify.Retryable, Pushback: at})
 		return v.Action.String() + " after " + v.Delay.String()
 	case AskTimeout:
 		ended := policy.Reason("")
 		if s.within > 0 && at >= s.within {
 			ended = policy.ReasonOverallTimeout
 		}
-		o, _ := decision.Judge(r, decision.Facts{Failed: true, TimedOut: ended == "", Ended: ended})
+		o, _ := decision.Judge(r, &decision.Facts{Failed: true, TimedOut: ended == "", Ended: ended})
 		return o.Kind.String() + ": " + string(o.Reason)
 	case AskBounds:
 		shortest, longest := decision.Bounds(r, q.Attempt-1)

@@ -128,7 +128,7 @@ func (e *execution) refused(n int, at time.Duration) {
 	e.latest = max(e.latest, at)
 	for _, delay := range e.delays(n) {
 		s := decision.State{Surface: e.policy.Key.Surface(), Attempt: n, Left: amplify.Left(e.within, at), LeftReason: policy.ReasonOverallTimeout, External: true, Delay: delay}
-		if v := decision.Next(&e.policy.Retry, s, classify.Outcome{Kind: classify.Retryable}); v.Action == decision.Retry {
+		if v := decision.Next(&e.policy.Retry, &s, &classify.Outcome{Kind: classify.Retryable}); v.Action == decision.Retry {
 			e.refused(n+1, at+v.Delay)
 		}
 	}
@@ -157,7 +157,7 @@ func (e *execution) attempt(n int, at time.Duration) {
 				s.Left = e.within - end
 			}
 			for _, pushback := range []time.Duration{0, e.policy.Retry.MaxPushback} {
-				v := decision.Next(&e.policy.Retry, s, classify.Outcome{Kind: classify.Retryable, Pushback: pushback})
+				v := decision.Next(&e.policy.Retry, &s, &classify.Outcome{Kind: classify.Retryable, Pushback: pushback})
 				if v.Action == decision.Retry {
 					e.attempt(n+1, end+v.Delay)
 				}

@@ -73,9 +73,9 @@ func (s *subject) endless(pushback time.Duration) bool {
 	total := time.Duration(0)
 	for n := 1; ; n++ {
 		_, longest := decision.Bounds(&s.policy.Retry, n-1)
-		v := decision.Next(&s.policy.Retry, decision.State{
+		v := decision.Next(&s.policy.Retry, &decision.State{
 			Surface: s.key.Surface(), Attempt: n, Left: decision.Unbounded, LeftReason: policy.ReasonOverallTimeout, External: true, Delay: longest,
-		}, classify.Outcome{Kind: classify.Retryable, Pushback: pushback})
+		}, &classify.Outcome{Kind: classify.Retryable, Pushback: pushback})
 		if v.Action != decision.Retry {
 			return n >= 1000
 		}

@@ -26,15 +26,15 @@ import (
 // would add a third to their time; see docs/adr/0013-first-attempt-without-a-run.md. A failure is judged on the common path.
 func do[T any, O operation[T]](ctx context.Context, options *callOptions, op O, t *observe.Timeline) (value T, err error) {
 	p := options.plan
-	fallback := fallbackOf[T](options)
 	var first *attemptCtx
-	if p.plain && t == nil && options == &p.bare && ctx.Err() == nil && ctx.Value(observe.CaptureKey{}) == nil {
+	if p.plain && t == nil && options == &p.bare && ctx.Err() == nil && observe.CaptureOf(ctx) == nil {
 		first = &attemptCtx{}
 		first.parent, first.options, first.number = ctx, options, 1
 		if value, err = plainAttempt(first, op); err == nil {
 			return value, nil
 		}
 	}
+	fallback := fallbackOf[T](options)
 	var r run // not a literal, which would be built elsewhere and copied
 	r.e, r.ctx, r.plan, r.options = p.executor, ctx, p, options
 	r.begin(t != nil)
@@ -229,7 +229,7 @@ func (r *run) judge(l *launch, value any, err error, j *judgement) {
 			f.Classes = r.e.vocabulary.Load().families.Of(err)
 		}
 	}
-	j.outcome, j.rule = decision.Judge(&r.plan.policy.Retry, *f)
+	j.outcome, j.rule = decision.Judge(&r.plan.policy.Retry, f)
 	if r.panicReason != "" && j.outcome.Kind != classify.Success {
 		*j = notJudged(r.panicReason)
 	}
@@ -278,7 +278,7 @@ func (r *run) settle(j *judgement, ended []int, deciding int) decision.Action {
 	}
 	b := basis{state: r.state(), group: ended, attempt: deciding}
 	if j.outcome.Kind != classify.Success {
-		r.verdict = r.next(&b.state, j.outcome)
+		r.verdict = r.next(&b.state, &j.outcome)
 	}
 	if watched {
 		r.rec.decided(r, j, &b)
@@ -292,7 +292,7 @@ func (r *run) state() decision.State {
 }
 
 // next decides what follows an outcome other than success, and completes the state that the decision was made from.
-func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
+func (r *run) next(s *decision.State, o *classify.Outcome) decision.Verdict {
 	if r.panicReason != "" {
 		return stop(r.panicReason)
 	}
@@ -306,7 +306,7 @@ func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
 			s.External, s.Delay = true, r.once.nextDelay(r.ended)
 		}
 	}
-	v := decision.Next(retry, *s, o)
+	v := decision.Next(retry, s, o)
 	if v.Action == decision.Retry && r.once == nil {
 		v = r.permit(v)
 	}

@@ -248,7 +248,7 @@ func (g *hedgedGroup[T, O]) interrupt(r *run, op O, reason policy.Reason) {
 	g.winner, g.judged = nil, notJudged(reason)
 	if r.panicReason == "" {
 		g.judged.facts = decision.Facts{Failed: true, Ended: reason}
-		g.judged.outcome, g.judged.rule = decision.Judge(&r.plan.policy.Retry, g.judged.facts)
+		g.judged.outcome, g.judged.rule = decision.Judge(&r.plan.policy.Retry, &g.judged.facts)
 	}
 	g.group.End(g.racers[0].number, g.judged.outcome)
 }

@@ -66,7 +66,7 @@ func (c *recordedCtx) AfterFunc(f func()) (stop func() bool) {
 
 // record sets up the recorder if the call has a timeline, an observer or a journal.
 func (r *run) record(timeline bool) {
-	capture, _ := r.ctx.Value(observe.CaptureKey{}).(*observe.Capture)
+	capture := observe.CaptureOf(r.ctx)
 	if !timeline && capture == nil && r.e.options.Observer == nil && r.e.options.Journal == nil {
 		return
 	}

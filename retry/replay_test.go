@@ -98,7 +98,7 @@ func replay(t *testing.T, l *log) {
 			if a.Facts != nil {
 				facts = *a.Facts
 			}
-			o, rule := decision.Judge(&e.Policy.Retry, facts)
+			o, rule := decision.Judge(&e.Policy.Retry, &facts)
 			if diff := cmp.Diff(a.Outcome, o); diff != "" || rule != a.Rule {
 				t.Errorf("attempt %d by %s, replayed %s: %s", a.Attempt, a.Rule, rule, diff)
 			}
@@ -113,7 +113,7 @@ func replayDecision(t *testing.T, e *observe.Event, outcomes map[int]classify.Ou
 	t.Helper()
 	d := e.Decision
 	if d.Rule != "" {
-		want, rule := decision.Judge(&e.Policy.Retry, d.Facts)
+		want, rule := decision.Judge(&e.Policy.Retry, &d.Facts)
 		if d.Group != nil && rule != decision.RuleContext {
 			g := decision.Group{CancelOnFirstTerminal: e.Policy.Hedge.CancelOnFirstTerminal}
 			for range d.Group {
@@ -131,7 +131,7 @@ func replayDecision(t *testing.T, e *observe.Event, outcomes map[int]classify.Ou
 			t.Errorf("decided by %s, replayed %s: %s", d.Rule, rule, diff)
 		}
 	}
-	if v := decision.Next(&e.Policy.Retry, d.State, d.Outcome); v != d.Verdict {
+	if v := decision.Next(&e.Policy.Retry, &d.State, &d.Outcome); v != d.Verdict {
 		t.Errorf("verdict %+v, replayed %+v", d.Verdict, v)
 	}
 }

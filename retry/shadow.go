@@ -35,15 +35,16 @@ func (r *run) shadow(j *judgement, b *basis) (d *observe.ShadowDecision) {
 	if p == nil {
 		return nil
 	}
-	o, _ := decision.Judge(&p.Retry, j.facts)
+	o, _ := decision.Judge(&p.Retry, &j.facts)
 	if len(b.group) > 1 {
 		o.Pushback = max(o.Pushback, j.outcome.Pushback) // of another attempt of the group
 	}
-	v := decision.Next(&p.Retry, r.stateUnder(p, b.state), o)
+	s := r.stateUnder(p, b.state)
+	v := decision.Next(&p.Retry, &s, &o)
 	if v == r.verdict {
 		return nil
 	}
-	if v.Action == decision.Retry && r.verdict.Action == decision.Stop && decision.Next(&r.plan.policy.Retry, b.state, j.outcome).Action == decision.Retry {
+	if v.Action == decision.Retry && r.verdict.Action == decision.Stop && decision.Next(&r.plan.policy.Retry, &b.state, &j.outcome).Action == decision.Retry {
 		return nil
 	}
 	return &observe.ShadowDecision{Revision: p.Meta.Revision, Verdict: v}

@@ -83,8 +83,8 @@ func TestT6ATrialDecidesAsThePolicyWouldInTheSameState(t *testing.T) {
 				}
 				want := d.Verdict
 				if d.Rule != "" {
-					o, _ := decision.Judge(&under.Retry, d.Facts)
-					want = decision.Next(&under.Retry, s, o)
+					o, _ := decision.Judge(&under.Retry, &d.Facts)
+					want = decision.Next(&under.Retry, &s, &o)
 				}
 				if got := d.Verdict; d.Shadow != nil {
 					if got = d.Shadow.Verdict; got == d.Verdict {
