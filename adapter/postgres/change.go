@@ -223,7 +223,7 @@ func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (
 			}
 			changed = append(changed, names...)
 			if action == job.ActionCancel && p.table == "running" && len(names) > 0 {
-				if _, err := tx.Exec(ctx, notifyCancelSQL, j.channel(), cancelPayload); err != nil {
+				if _, err := tx.Exec(ctx, notifyMarkedSQL, j.channel(), cancelPayload); err != nil {
 					return err
 				}
 			}

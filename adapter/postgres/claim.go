@@ -130,14 +130,26 @@ func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	promoted := j.promotes.Load()
 	list, again, err := j.claim(ctx, c, from, false)
-	untended = untended || j.limits.pending()
-	if rest := left(from, list); err == nil && untended && len(rest) > 0 { // a claim that is full does not wait for the gate
-		j.tendSoon(ctx)
-		again = rest
+	if rest := left(from, list); err == nil && len(rest) > 0 { // a claim that is full does not wait for more
+		if len(c.Types) > 0 && !promoted && j.promotes.Load() {
+			b := steadyBatch()
+			j.promote(b)
+			if err = j.db.run(ctx, "claim", b); err == nil {
+				again = rest
+			}
+		}
+		if untended || j.limits.pending() {
+			j.tendSoon(ctx)
+			again = rest
+		}
 	}
-	if err != nil || len(again) == 0 {
-		return list, err
+	if len(list) == 0 && err != nil {
+		return nil, err
+	}
+	if len(again) == 0 {
+		return list, nil
 	}
 	more, _, err := j.claim(ctx, c, again, true)
 	if err != nil && len(list) == 0 {
@@ -194,6 +206,18 @@ func (j *Jobs) origins(ctx context.Context, c job.Claim) (from []origin, err err
 	return slices.DeleteFunc(from, func(o origin) bool { return len(o.types) == 0 }), nil
 }
 
+const anyDueSQL = `SELECT EXISTS (SELECT FROM {{schema}}.scheduled WHERE run_at > $1 AND run_at <= statement_timestamp())`
+
+// lookForDue looks in a batch whether jobs are due, at a fifth of the cost of promote.
+func (j *Jobs) lookForDue(b *pgx.Batch) {
+	b.Queue(j.text.anyDue, j.due.from(time.Now())).QueryRow(func(r pgx.Row) error {
+		due := false
+		err := r.Scan(&due)
+		j.promotes.Store(due)
+		return err
+	})
+}
+
 // promote makes due jobs ready in a batch.
 func (j *Jobs) promote(b *pgx.Batch) {
 	b.Queue(j.text.promote, maxPromoted, j.due.from(time.Now())).QueryRow(func(r pgx.Row) error {
@@ -201,6 +225,7 @@ func (j *Jobs) promote(b *pgx.Batch) {
 		if err := r.Scan(&n, &at, &gated); err != nil {
 			return err
 		}
+		j.promotes.Store(n > 0)
 		if gated {
 			j.limits.news()
 		}
@@ -221,8 +246,12 @@ func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool)
 		return nil, nil, ctx.Err()
 	}
 	b := steadyBatch()
-	if !head && len(c.Types) > 0 {
+	switch {
+	case head || len(c.Types) == 0:
+	case j.promotes.Load():
 		j.promote(b)
+	default:
+		j.lookForDue(b)
 	}
 	j.askLimits(b)
 	start := time.Now()

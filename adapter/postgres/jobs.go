@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,14 +20,18 @@ type Jobs struct {
 	text    statements
 	flusher *flusher
 	bell    bell
+	mark    string    // of the notifications that bell sends
+	work    wait.Bell // rings when work may be ready
 	cancels wait.Bell // rings when the cancellation of a running job is requested
 	cursors cursors
 	claims  sync.Map // texts of claims, by claimText
 	due     sweep    // of scheduled jobs
 	expired sweep    // of leases
 	limits  limited
-	tends   groupcommit.Queue[chan struct{}] // callers of tendSoon and tendLater
-	hurry   wait.Signal                      // ends the pause in which settlements gather
+
+	promotes atomic.Bool                      // the last claim met due jobs, so the next one promotes without looking
+	tends    groupcommit.Queue[chan struct{}] // callers of tendSoon and tendLater
+	hurry    wait.Signal                      // ends the pause in which settlements gather
 }
 
 var (
@@ -54,7 +59,7 @@ type statements struct {
 	settle, complete       string
 	judge                  string
 	promote, reclaim       string
-	nextDue                string
+	nextDue, anyDue        string
 	askLimits, jobLimits   string
 	gateStatements
 }
@@ -67,10 +72,10 @@ type gateStatements struct {
 }
 
 func newJobs(db *DB, durable bool) *Jobs {
-	j := &Jobs{db: db, durable: durable, hurry: wait.NewSignal(), text: statements{
+	j := &Jobs{db: db, durable: durable, mark: newMark(), hurry: wait.NewSignal(), text: statements{
 		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL), plain: db.sql(plainSQL), copy: db.sql(copySQL),
 		types: db.sql(typesSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), complete: db.sql(completeSQL), judge: db.sql(judgeSQL),
-		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL),
+		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL), anyDue: db.sql(anyDueSQL),
 		askLimits: db.sql(askLimitsSQL), jobLimits: db.sql(jobLimitsSQL), gateStatements: gateStatements{
 			events: db.sql(eventsSQL), dueBuckets: db.sql(dueBucketsSQL), arrived: db.sql(arrivedSQL), buckets: db.sql(bucketsSQL),
 			lines: db.sql(linesSQL), nextPlace: db.sql(nextPlaceSQL), admit: db.sql(admitSQL), lineUp: db.sql(lineUpSQL),
@@ -79,7 +84,7 @@ func newJobs(db *DB, durable bool) *Jobs {
 	}}
 	j.flusher = newFlusher(j.store)
 	j.tends.Limit, j.tends.Commit = maxTendFor, j.tendFor
-	j.bell.ring = j.notify
+	j.bell.near, j.bell.far = j.ring, j.notify
 	return j
 }
 
@@ -92,6 +97,7 @@ func (j *Jobs) stop() {
 	j.hurry.Send()
 	j.tends.Close()
 	j.bell.stop()
+	j.work.Close()
 	j.cancels.Close()
 }
 

@@ -26,9 +26,10 @@ const (
 // bell announces new work: the first time at once, then at most once per ringEvery. The last call is always followed by
 // an announcement.
 type bell struct {
-	ring func()
+	near func() // tells the workers of this process, without waiting
+	far  func() // notifies other processes
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards all below
 	last    time.Time
 	pending bool
 	closed  bool
@@ -43,9 +44,15 @@ func (b *bell) wake() {
 	if b.pending || b.closed {
 		return
 	}
-	b.pending = true
-	b.running.Add(1)
-	b.timer = time.AfterFunc(ringEvery-time.Since(b.last), b.strike)
+	if rest := ringEvery - time.Since(b.last); rest > 0 {
+		b.pending = true
+		b.running.Add(1)
+		b.timer = time.AfterFunc(rest, b.strike)
+		return
+	}
+	b.last = time.Now()
+	b.near()
+	b.running.Go(b.far)
 }
 
 func (b *bell) strike() {
@@ -53,7 +60,8 @@ func (b *bell) strike() {
 	b.mu.Lock()
 	b.pending, b.last = false, time.Now()
 	b.mu.Unlock()
-	b.ring()
+	b.near()
+	b.far()
 }
 
 // first reports whether an announcement may be made now, by the caller.
@@ -80,18 +88,24 @@ func (b *bell) stop() {
 
 const (
 	notifySQL       = `SELECT pg_notify($1, '')`
-	notifyCancelSQL = `SELECT pg_notify($1, $2)`
+	notifyMarkedSQL = `SELECT pg_notify($1, $2)`
 	cancelPayload   = "cancel" // of notifications about jobs to be cancelled; others are about work
 )
 
-// notify notifies all listeners, in a transaction of its own that does not wait for the disk: the server serialises commits
+// ring signals the workers of this process.
+func (j *Jobs) ring() {
+	j.limits.news()
+	j.work.Ring()
+}
+
+// notify notifies other processes, in a transaction of its own that does not wait for the disk: the server serialises commits
 // with notifications.
 func (j *Jobs) notify() {
 	ctx, cancel := context.WithTimeout(context.Background(), ringTimeout)
 	defer cancel()
 	b := &pgx.Batch{}
 	b.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
-	b.Queue(notifySQL, j.channel())
+	b.Queue(notifyMarkedSQL, j.channel(), j.mark)
 	if err := j.db.pool.SendBatch(ctx, b).Close(); err != nil {
 		j.db.log.Debug("postgres: workers were not notified and find new work by polling", "error", err)
 	}
@@ -99,8 +113,8 @@ func (j *Jobs) notify() {
 
 func (j *Jobs) channel() string { return "tenet_jobs_" + j.db.name }
 
-// Notify implements job.Notifier on a connection of its own, which is restored when it is lost. It returns ErrNoNotify
-// if notifications do not arrive.
+// Notify implements job.Notifier: without the server for work of this process, and for that of other processes on a connection
+// of its own, which is restored when it is lost. It returns ErrNoNotify if notifications do not arrive.
 func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 	if j.db.closed.Load() {
 		return nil, job.ErrClosed
@@ -114,12 +128,8 @@ func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 		return nil, err
 	}
 	j.cancels.Ring() // notifications during the test of the connection were not received
-	signals := wait.NewSignal()
-	go func() {
-		defer close(signals)
-		j.forward(ctx, conn, signals)
-	}()
-	return signals, nil
+	go j.forward(ctx, conn)
+	return j.work.Listen(ctx), nil
 }
 
 // NotifyCancel implements job.CancelNotifier. It signals requests of this process at once, and those of other processes while
@@ -154,8 +164,8 @@ func (j *Jobs) listen(ctx context.Context) (*pgx.Conn, error) {
 func (j *Jobs) probe(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, ErrNoNotify)
 	defer cancel()
-	mark := fmt.Sprintf("probe %x", rand.Uint64())
-	if _, err := j.db.pool.Exec(ctx, `SELECT pg_notify($1, $2)`, j.channel(), mark); err != nil {
+	mark := newMark()
+	if _, err := j.db.pool.Exec(ctx, notifyMarkedSQL, j.channel(), mark); err != nil {
 		return j.db.wrap("listen", err)
 	}
 	for {
@@ -172,8 +182,11 @@ func (j *Jobs) probe(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
+// newMark makes a payload that says who sent a notification.
+func newMark() string { return fmt.Sprintf("%016x", rand.Uint64()) }
+
 // forward turns notifications into signals until ctx ends.
-func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals wait.Signal) {
+func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn) {
 	for backoff := (wait.Backoff{Min: reconnectMin, Max: reconnectMax}); ; {
 		var err error
 		var news *pgconn.Notification // nil for a connection that was just restored and may have missed something
@@ -195,14 +208,15 @@ func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals wait.Signal)
 			continue
 		}
 		backoff.Reset()
-		if news == nil || news.Payload == cancelPayload {
+		switch {
+		case news == nil:
 			j.cancels.Ring()
+			j.ring()
+		case news.Payload == cancelPayload:
+			j.cancels.Ring()
+		case news.Payload != j.mark: // its own work has been signalled already
+			j.ring()
 		}
-		if news != nil && news.Payload == cancelPayload {
-			continue
-		}
-		j.limits.news()
-		signals.Send()
 	}
 	if conn != nil {
 		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

@@ -8,6 +8,7 @@ import (
 	"net"
 	neturl "net/url"
 	"testing"
+	"time"
 
 	"github.com/tenetdev/tenet/adapter/postgres"
 )
@@ -81,5 +82,39 @@ func TestJ11LostNotificationsAreReported(t *testing.T) {
 	}
 	if _, err := db.Jobs().Enqueue(context.Background(), inserts(1)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestJ11WorkOfThisProcessIsSignalledOnce: at once, and not again when the process receives its own notification.
+func TestJ11WorkOfThisProcessIsSignalledOnce(t *testing.T) {
+	db, schema := open(t)
+	here, err := db.Jobs().Notify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := openAt(t, url, schema).Jobs().Notify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // the tests of the two connections are notifications too
+	for _, c := range []<-chan struct{}{here, there} {
+		select {
+		case <-c:
+		default:
+		}
+	}
+	if _, err := db.Jobs().Enqueue(t.Context(), inserts(1)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-here:
+	default:
+		t.Error("not signalled when Enqueue returned")
+	}
+	<-there
+	select {
+	case <-here:
+		t.Error("signalled again")
+	case <-time.After(100 * time.Millisecond):
 	}
 }

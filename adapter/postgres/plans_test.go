@@ -277,6 +277,7 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 		"promote":     {text.promote, []any{batch, beginning}},
 		"reclaim":     {text.reclaim, reclaimArgs(batch, beginning)},
 		"due":         {text.nextDue, []any{beginning}},
+		"any due":     {text.anyDue, []any{beginning}},
 		"remove":      {db.sql(removeSQL(job.Completed)), []any{time.Hour.Microseconds(), batch}},
 		"remove dead": {db.sql(removeSQL(job.Dead)), []any{time.Hour.Microseconds(), batch}},
 		"history":     {db.sql(historySQL), []any{ids[0]}},

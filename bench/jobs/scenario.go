@@ -47,6 +47,7 @@ type Outcome struct {
 const (
 	peerTenet       = "Tenet"
 	peerTenetSame   = "Tenet, 100 slots"
+	peerTenetApart  = "Tenet, from another process"
 	peerTenetByKey  = "Tenet, a limit by key"
 	peerTenetFlows  = "Tenet, a flow with a fan-in"
 	peerTenetFanOut = "Tenet, a flow that fans out and in"
@@ -87,7 +88,7 @@ const (
 	bulkSize               = 10_000
 	mostLongRiver          = 1_000_000
 	// samples in each of turns turns; they are taken together.
-	samples, turns = 100, 5
+	samples, turns = 300, 5
 )
 
 // scenarios lists everything that is measured, in the order of the report.
@@ -136,8 +137,12 @@ func scenarios(o settings) []Scenario {
 		},
 		{
 			Name: pgLatency, Task: latency, Once: true, Turns: turns,
-			Note:  "From the call that enqueues to the handler, one job at a time, 10 to 20 ms apart; tuned as above, and River's client that inserts notifies once in 1 ms instead of 100.",
-			Cases: []Case{{Peer: peerTenet, Run: within(tuned)}, {Peer: peerRiver, Run: within(prompt(riverBest))}},
+			Note: "From the call that enqueues to the handler, one job at a time, 10 to 20 ms apart; tuned as above, and River's client that inserts notifies once in 1 ms instead of 100. Tenet wakes workers of the same process itself; once more with jobs from another process, of which the server notifies the worker.",
+			Cases: []Case{
+				{Peer: peerTenet, Run: within(tuned)},
+				{Peer: peerTenetApart, Run: within(apart(tuned))},
+				{Peer: peerRiver, Run: within(prompt(riverBest))},
+			},
 		},
 		{
 			Name: pgClaim, Once: true,

@@ -153,6 +153,25 @@ func byKey(open opener, keys int) opener {
 	}
 }
 
+// apart enqueues by another store than the worker's, as another process does.
+func apart(open opener) opener {
+	return func(ctx context.Context, env *environment) (measure.System, error) {
+		system, err := open(ctx, env)
+		if err != nil {
+			return nil, err
+		}
+		s := system.(*tenetJobs)
+		db, err := postgres.Open(ctx, s.address, postgres.Options{Logger: quiet()})
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.client = job.NewClient(db.Jobs())
+		rest := s.close
+		s.close = func() error { return errors.Join(db.Close(), rest()) }
+		return s, nil
+	}
+}
+
 // inFlows enqueues jobs as flows of a size, or of all jobs that fill the store if there are fewer.
 func inFlows(open opener, size int, shape func([]job.FlowJob) *job.Flow) opener {
 	return func(ctx context.Context, env *environment) (measure.System, error) {
