@@ -26,11 +26,12 @@ type runner struct {
 	executor   *retry.Executor
 	middleware []Middleware
 	handlers   map[string]RawHandler
-	batchers   map[string]gatherer // of the types whose handlers take batches
-	types      []string            // the job types with handlers
-	keys       map[kind]policy.Key // of queues and types known at the start
-	flows      FlowStore           // nil for a store that keeps none
-	codec      Codec               // nil for none
+	batchers   map[string]gatherer           // of the types whose handlers take batches
+	types      []string                      // the job types with handlers
+	keys       map[kind]policy.Key           // of queues and types known at the start
+	operations map[string][]retry.CallOption // that name the operations, by type
+	flows      FlowStore                     // nil for a store that keeps none
+	codec      Codec                         // nil for none
 	log        *slog.Logger
 }
 
@@ -53,7 +54,10 @@ func (n *runner) register(jobType string, handler RawHandler) {
 // start ends registration and prepares the policy keys of the queues.
 func (n *runner) start(queues []string) {
 	n.types = slices.Sorted(maps.Keys(n.handlers))
-	n.keys = map[kind]policy.Key{}
+	n.keys, n.operations = map[kind]policy.Key{}, map[string][]retry.CallOption{}
+	for _, jobType := range n.types {
+		n.operations[jobType] = []retry.CallOption{retry.WithOperation(jobType)}
+	}
 	for _, queue := range queues {
 		for jobType := range n.handlers {
 			n.keys[kind{queue, jobType}] = policy.JobKey(queue, jobType)
@@ -126,34 +130,50 @@ func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settleme
 	work := retry.Work{
 		Key: key, ID: r.ID, Turn: int(r.Fence), Attempts: r.Failures, MaxAttempts: limit, Age: age(r, s.Started), Refusals: r.Refusals,
 	}
+	t := &try{runner: n, record: r}
 	if _, isData := n.policies.code.(ExponentialBackoff); delays && !isData {
-		work.NextDelay = func(failed int) (d time.Duration) {
-			d, unasked = n.policies.nextDelay(failed)
-			return d
-		}
+		work.NextDelay = t.nextDelay
 	}
-	var handled error // the handler's result
-	var output []byte
-	result := n.executor.Once(ctx, work, func(ctx context.Context) error {
-		s.NotRun = false
-		handled = n.call(ctx, n.handlers[r.Type], r)
-		if isControl(handled) {
-			return nil
-		}
-		if handled == nil {
-			output, handled = n.output(r)
-		}
-		return handled
-	}, callOptions(r)...)
-	s, settle := settlement(context.Cause(ctx), s, result, handled)
+	result := n.executor.Once(ctx, work, t.run, n.callOptions(r)...)
+	s.NotRun = !t.ran
+	s, settle := settlement(context.Cause(ctx), s, result, t.handled)
 	if s.Kind == KindComplete {
-		s.Output = output
+		s.Output = t.output
 	}
-	if unasked != nil {
-		n.log.Error("job: the retry policy failed", "job", r.ID, "error", unasked)
-		s.Error += "; " + unasked.Error()
+	if t.unasked != nil {
+		n.log.Error("job: the retry policy failed", "job", r.ID, "error", t.unasked)
+		s.Error += "; " + t.unasked.Error()
 	}
 	return s, settle
+}
+
+// try is what user code does in an attempt.
+type try struct {
+	runner  *runner
+	record  *Record
+	ran     bool        // the handler was called
+	handled error       // its result
+	output  []byte      // encoded for the store
+	unasked *panicError // of a retry policy in code
+}
+
+// run calls the handler.
+func (t *try) run(ctx context.Context) error {
+	t.ran = true
+	t.handled = t.runner.call(ctx, t.runner.handlers[t.record.Type], t.record)
+	if isControl(t.handled) {
+		return nil
+	}
+	if t.handled == nil {
+		t.output, t.handled = t.runner.output(t.record)
+	}
+	return t.handled
+}
+
+// nextDelay asks a retry policy in code.
+func (t *try) nextDelay(failed int) (d time.Duration) {
+	d, t.unasked = t.runner.policies.nextDelay(failed)
+	return d
 }
 
 // closed settles a job whose payload cannot be decoded. Without its key it waits for a worker that has the key, and uses up no attempt.
@@ -232,8 +252,8 @@ func isControl(err error) bool {
 	return ok
 }
 
-func callOptions(r *Record) []retry.CallOption {
-	options := []retry.CallOption{retry.WithOperation(r.Type)}
+func (n *runner) callOptions(r *Record) []retry.CallOption {
+	options := slices.Clip(n.operations[r.Type])
 	if r.Timeout > 0 {
 		options = append(options, retry.WithPolicy(func(p *policy.Policy) { p.Retry.TimeoutPerAttempt = r.Timeout }))
 	}

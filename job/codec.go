@@ -101,22 +101,23 @@ func boundOutput(jobType string) string  { return "output " + jobType }
 
 // Open decodes a payload of a job of the type, or returns it unchanged if it was not encoded. A nil codec has no keys.
 func Open(codec Codec, jobType string, payload []byte) ([]byte, error) {
-	return unseal(codec, boundPayload(jobType), payload)
+	return unseal(codec, boundPayload, jobType, payload)
 }
 
 // OpenOutput is Open for an output.
 func OpenOutput(codec Codec, jobType string, output []byte) ([]byte, error) {
-	return unseal(codec, boundOutput(jobType), output)
+	return unseal(codec, boundOutput, jobType, output)
 }
 
-func unseal(codec Codec, bound string, text []byte) ([]byte, error) {
-	seal, ok := ReadSeal(text)
-	switch {
-	case !Sealed(text):
+func unseal(codec Codec, bound func(jobType string) string, jobType string, text []byte) ([]byte, error) {
+	if !Sealed(text) {
 		return text, nil
-	case codec != nil:
-		return codec.Decode(bound, text)
-	case !ok:
+	}
+	if codec != nil {
+		return codec.Decode(bound(jobType), text)
+	}
+	seal, ok := ReadSeal(text)
+	if !ok {
 		return nil, errors.New("job: the encoded text is not a JSON object")
 	}
 	return nil, fmt.Errorf("job: it is %s, and this process has no codec: %w", seal, ErrNoKey)

@@ -29,10 +29,11 @@ type reporter struct {
 // moved notifies the observer of the state change by a settlement; at is when the write began. The job may already be
 // running again.
 func (p *reporter) moved(r *Record, x *Settlement, at time.Time) {
-	t := &observe.Transition{From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: x.made(r), Worker: p.worker}
-	p.event(r, at, t, x.Error)
+	t := observe.Transition{From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: x.made(r), Worker: p.worker}
+	p.event(r, at, &t, x.Error)
 	if p.observer != nil {
-		p.tell(p.workOf(r), at, r.Fence, t)
+		told := t // on the heap, unlike t
+		p.tell(p.workOf(r), at, r.Fence, &told)
 	}
 }
 

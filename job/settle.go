@@ -22,6 +22,7 @@ type settler struct {
 
 	mu      sync.Mutex
 	pending []settling
+	spare   []settling // an empty array to gather in
 	closing bool
 }
 
@@ -114,6 +115,7 @@ func (s *settler) run(ctx context.Context) {
 		again := s.write(ctx, group)
 		if len(again) == 0 {
 			backoff.Reset()
+			s.reuse(group)
 			continue
 		}
 		s.mu.Lock()
@@ -128,12 +130,20 @@ func (s *settler) run(ctx context.Context) {
 func (s *settler) take() (group []settling, closing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(len(s.pending), settleBatch)
-	group = s.pending[:n:n]
-	if s.pending = s.pending[n:]; len(s.pending) == 0 {
-		s.pending = nil
+	if group = s.pending; len(group) > settleBatch {
+		group, s.pending = group[:settleBatch:settleBatch], group[settleBatch:]
+	} else {
+		s.pending, s.spare = s.spare, nil
 	}
 	return group, s.closing
+}
+
+// reuse makes the array of a group that was written the next one to gather in.
+func (s *settler) reuse(group []settling) {
+	clear(group)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spare = group[:0]
 }
 
 // write settles a group and returns the settlements to repeat.

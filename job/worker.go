@@ -297,6 +297,7 @@ func (w *Worker) turn(background context.Context, r *Record, received time.Time)
 	w.leases.add(r, cancel)
 	w.reporter.started(r, received)
 	return func() {
+		growStack(0)
 		s := Settlement{Ref: r.Ref(), NotRun: true}
 		if !received.IsZero() {
 			s.Started = time.Since(received)
@@ -319,6 +320,15 @@ func (w *Worker) turn(background context.Context, r *Record, received time.Time)
 			w.settler.add(r, s) // may wait for room, with the slot taken
 		}
 	}
+}
+
+// growStack makes a new goroutine's stack large enough for the way to a handler that decodes JSON. Without it the stack grows twice on
+// that way and is copied each time, which takes a fifth of the worker's own time for a job.
+//
+//go:noinline
+func growStack(i int) byte {
+	var room [4 << 10]byte
+	return room[i]
 }
 
 // settled notes the store's final answer to a settlement.

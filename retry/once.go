@@ -55,14 +55,14 @@ type Result struct {
 func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...CallOption) Result {
 	argument.Need(op != nil, "retry: the operation")
 	p := e.planFor(ctx, w.Key)
-	o := *p.collect(options)
+	o := p.with(options)
 	if o.id == "" {
 		o.id = w.ID
 	}
 	o.limit, o.turn = max(w.MaxAttempts, 0), w.Turn
 	single := once{before: w.Attempts, age: max(w.Age, 0), nextDelay: w.NextDelay}
 	r := run{
-		e: e, ctx: ctx, plan: p, options: &o, once: &single,
+		e: e, ctx: ctx, plan: p, options: o, once: &single,
 		progress: progress{launches: w.Attempts, retry: w.Attempts, ended: w.Attempts},
 	}
 	r.begin(false)
