@@ -81,7 +81,7 @@ const (
 const (
 	// pgSlots and liteSlots gave the best burn-downs of Tenet and of River; other settings are documented with them.
 	pgSlots, liteSlots = 1000, 1000
-	manyConns  = 20 // more than goroutines that insert
+	manyConns          = 20 // more than goroutines that insert
 
 	// single inserts are timed insertTurns times in a round, for insertFor each
 	insertFor, insertTurns = 700 * time.Millisecond, 3
