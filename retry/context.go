@@ -173,12 +173,17 @@ func (c *attemptCtx) Err() error {
 	if err := errOf(c.state.Load()); err != nil {
 		return err
 	}
+	c.look()
+	return errOf(c.state.Load())
+}
+
+// look ends the context if the parent's or the deadline has come.
+func (c *attemptCtx) look() {
 	if err := c.parent.Err(); err != nil {
 		c.close(stateOf(err))
 	} else if at := c.end(); at != 0 && c.options.plan.executor.elapsed() >= at {
-		c.expire()
+		c.closeAttached(expired)
 	}
-	return errOf(c.state.Load())
 }
 
 func errOf(state uint32) error {
@@ -216,11 +221,12 @@ func (c *attemptCtx) arm(s *signal) {
 		close(s.done)
 		return
 	}
+	look := c.look
 	if c.parent.Done() != nil {
-		s.unlink = context.AfterFunc(c.parent, func() { c.close(stateOf(c.parent.Err())) })
+		s.unlink = context.AfterFunc(c.parent, look)
 	}
 	if c.deadline != 0 {
-		s.timer = time.AfterFunc(c.deadline-time.Since(epoch), c.expire)
+		s.timer = time.AfterFunc(c.deadline-time.Since(epoch), look)
 	}
 }
 
@@ -247,19 +253,28 @@ func (c *attemptCtx) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// expire ends the context at its deadline, unless it was detached meanwhile.
-func (c *attemptCtx) expire() {
-	if !c.isDetached() {
-		c.close(expired)
+// close ends the context; only the first call counts.
+func (c *attemptCtx) close(state uint32) {
+	if !c.state.CompareAndSwap(quiet, state) { // usually nothing waits for the end
+		c.closeArmed(c.lock(), state)
 	}
 }
 
-// close ends the context; only the first call counts.
-func (c *attemptCtx) close(state uint32) {
+// closeAttached is close for the end of the attempt or its deadline, which do not count once the operation has detached the context.
+func (c *attemptCtx) closeAttached(state uint32) {
 	if c.state.CompareAndSwap(quiet, state) {
-		return // nothing waits for the end: the usual case
+		return
 	}
 	s := c.lock()
+	if s.detached {
+		s.mu.Unlock()
+		return
+	}
+	c.closeArmed(s, state)
+}
+
+// closeArmed ends an armed context. The caller holds the signal's mutex, which closeArmed releases.
+func (c *attemptCtx) closeArmed(s *signal, state uint32) {
 	if !c.state.CompareAndSwap(armed, state) {
 		s.mu.Unlock()
 		return
@@ -280,14 +295,7 @@ func (c *attemptCtx) close(state uint32) {
 }
 
 // finish ends the context of a settled attempt, unless the operation has detached it.
-func (c *attemptCtx) finish() {
-	if c.state.CompareAndSwap(quiet, canceled) {
-		return
-	}
-	if !c.isDetached() {
-		c.close(canceled)
-	}
-}
+func (c *attemptCtx) finish() { c.closeAttached(canceled) }
 
 func (c *attemptCtx) detach() {
 	s := c.lock()
