@@ -213,6 +213,9 @@ func (j *Jobs) lookForDue(b *pgx.Batch) {
 	b.Queue(j.text.anyDue, j.due.from(time.Now())).QueryRow(func(r pgx.Row) error {
 		due := false
 		err := r.Scan(&due)
+		if due {
+			j.due.restart() // it may have been found by a look from the beginning, which the next sweep would not repeat
+		}
 		j.promotes.Store(due)
 		return err
 	})

@@ -152,6 +152,13 @@ func (s *sweep) from(now time.Time) pgtype.Timestamptz {
 	return stamp(s.upTo.Add(-sweepMargin))
 }
 
+// restart makes the next sweep start at the beginning.
+func (s *sweep) restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.whole = time.Time{}
+}
+
 // done notes that nothing is left before upTo.
 func (s *sweep) done(upTo time.Time) {
 	s.mu.Lock()

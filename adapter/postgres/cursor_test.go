@@ -90,4 +90,11 @@ func TestJ6ASweepContinuesTheLastOneAndSometimesStartsAnew(t *testing.T) {
 	if at := s.from(now.Add(sweepWhole)); at.InfinityModifier == 0 {
 		t.Fatalf("the last starts at %v", at.Time)
 	}
+	if at := s.from(now.Add(sweepWhole)); at.InfinityModifier != 0 {
+		t.Fatal("two in a row start at the beginning")
+	}
+	s.restart()
+	if at := s.from(now.Add(sweepWhole)); at.InfinityModifier == 0 {
+		t.Fatalf("after a restart it starts at %v", at.Time)
+	}
 }
