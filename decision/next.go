@@ -30,7 +30,7 @@ type State struct {
 }
 
 // MayRetry reports whether the work has attempts left.
-func (s State) MayRetry(r *policy.Retry) bool {
+func (s *State) MayRetry(r *policy.Retry) bool {
 	limit := s.MaxAttempts
 	if limit <= 0 {
 		limit = r.MaxAttempts
@@ -107,7 +107,7 @@ func Next(r *policy.Retry, s *State, o *classify.Outcome) Verdict {
 
 // endsBefore reports whether the work ends before an attempt after the delay could start. A delay without a cap may itself
 // saturate at Unbounded.
-func (s State) endsBefore(delay time.Duration) bool { return s.Left != Unbounded && delay >= s.Left }
+func (s *State) endsBefore(delay time.Duration) bool { return s.Left != Unbounded && delay >= s.Left }
 
 // abortReason keeps the reasons that say by themselves why work stopped.
 func abortReason(r policy.Reason) policy.Reason {

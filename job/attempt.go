@@ -147,7 +147,7 @@ func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settleme
 	return s, settle
 }
 
-// try is what user code does in an attempt.
+// try is one attempt's calls of user code, and their results.
 type try struct {
 	runner  *runner
 	record  *Record

@@ -32,7 +32,7 @@ func (p *reporter) moved(r *Record, x *Settlement, at time.Time) {
 	t := observe.Transition{From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: x.made(r), Worker: p.worker}
 	p.event(r, at, &t, x.Error)
 	if p.observer != nil {
-		told := t // on the heap, unlike t
+		told := t // only the observer needs one on the heap
 		p.tell(p.workOf(r), at, r.Fence, &told)
 	}
 }

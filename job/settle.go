@@ -130,9 +130,10 @@ func (s *settler) run(ctx context.Context) {
 func (s *settler) take() (group []settling, closing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if group = s.pending; len(group) > settleBatch {
+	switch group = s.pending; {
+	case len(group) > settleBatch:
 		group, s.pending = group[:settleBatch:settleBatch], group[settleBatch:]
-	} else {
+	case len(group) > 0:
 		s.pending, s.spare = s.spare, nil
 	}
 	return group, s.closing

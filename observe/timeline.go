@@ -99,7 +99,7 @@ func (c *Capture) Record(t Timeline) {
 	c.timeline, c.recorded = t, true
 }
 
-// CaptureKey is the context key of a [Capture]. Executors hide it from nested calls.
+// CaptureKey is the context key under which [RecordTimeline], and nothing else, puts a [Capture]. Executors hide it from nested calls.
 type CaptureKey struct{}
 
 // RecordTimeline returns a context under which the next call's timeline is recorded. Calls nested in an operation are not

@@ -177,7 +177,7 @@ func (c *attemptCtx) Err() error {
 	return errOf(c.state.Load())
 }
 
-// look ends the context if the parent's or the deadline has come.
+// look ends the context if its parent has ended or its deadline has passed.
 func (c *attemptCtx) look() {
 	if err := c.parent.Err(); err != nil {
 		c.close(stateOf(err))
@@ -225,7 +225,7 @@ func (c *attemptCtx) arm(s *signal) {
 	if c.parent.Done() != nil {
 		s.unlink = context.AfterFunc(c.parent, look)
 	}
-	if c.deadline != 0 {
+	if c.deadline != 0 && c.options.plan.executor.options.World == nil {
 		s.timer = time.AfterFunc(c.deadline-time.Since(epoch), look)
 	}
 }

@@ -130,14 +130,18 @@ func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	promoted := j.promotes.Load()
-	list, again, err := j.claim(ctx, c, from, false)
-	if rest := left(from, list); err == nil && len(rest) > 0 { // a claim that is full does not wait for more
-		if len(c.Types) > 0 && !promoted && j.promotes.Load() {
+	first, err := j.claim(ctx, c, from, false)
+	if err != nil {
+		return nil, err
+	}
+	list, again := first.list, first.again
+	if rest := left(from, list); len(rest) > 0 { // a claim that is full does not wait for more
+		if first.due {
+			again = rest
 			b := steadyBatch()
-			j.promote(b)
+			p := j.promote(b)
 			if err = j.db.run(ctx, "claim", b); err == nil {
-				again = rest
+				j.promoted(p)
 			}
 		}
 		if untended || j.limits.pending() {
@@ -145,17 +149,15 @@ func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 			again = rest
 		}
 	}
-	if len(list) == 0 && err != nil {
-		return nil, err
+	if err == nil && len(again) > 0 {
+		var more taken
+		more, err = j.claim(ctx, c, again, true)
+		list = append(list, more.list...)
 	}
-	if len(again) == 0 {
-		return list, nil
+	if len(list) > 0 {
+		return list, nil // the jobs claimed first must run even if the rest fails
 	}
-	more, _, err := j.claim(ctx, c, again, true)
-	if err != nil && len(list) == 0 {
-		return nil, err
-	}
-	return append(list, more...), nil // the jobs claimed first must run even if the rest fails
+	return nil, err
 }
 
 // left returns what a claim may still take.
@@ -193,7 +195,7 @@ func (j *Jobs) origins(ctx context.Context, c job.Claim) (from []origin, err err
 		return from, nil
 	}
 	b := steadyBatch()
-	j.promote(b)
+	p := j.promote(b)
 	for i := range from {
 		b.Queue(j.text.types, from[i].Queue).Query(func(rows pgx.Rows) (err error) {
 			from[i].types, err = pgx.CollectRows(rows, pgx.RowTo[string])
@@ -203,58 +205,74 @@ func (j *Jobs) origins(ctx context.Context, c job.Claim) (from []origin, err err
 	if err := j.db.run(ctx, "claim", b); err != nil {
 		return nil, err
 	}
+	j.promoted(p)
 	return slices.DeleteFunc(from, func(o origin) bool { return len(o.types) == 0 }), nil
 }
 
 const anyDueSQL = `SELECT EXISTS (SELECT FROM {{schema}}.scheduled WHERE run_at > $1 AND run_at <= statement_timestamp())`
 
-// lookForDue looks in a batch whether jobs are due, at a fifth of the cost of promote.
-func (j *Jobs) lookForDue(b *pgx.Batch) {
-	b.Queue(j.text.anyDue, j.due.from(time.Now())).QueryRow(func(r pgx.Row) error {
-		due := false
-		err := r.Scan(&due)
-		if due {
-			j.due.restart() // it may have been found by a look from the beginning, which the next sweep would not repeat
+// lookForDue looks in a batch whether jobs are due, which costs a fifth of promoting them.
+func (j *Jobs) lookForDue(b *pgx.Batch, due *bool) {
+	from := j.due.from(time.Now())
+	b.Queue(j.text.anyDue, from).QueryRow(func(r pgx.Row) error {
+		err := r.Scan(due)
+		if *due && from.InfinityModifier != 0 {
+			j.due.restart() // the promotion must start at the beginning too
 		}
-		j.promotes.Store(due)
 		return err
 	})
 }
 
-// promote makes due jobs ready in a batch.
-func (j *Jobs) promote(b *pgx.Batch) {
-	b.Queue(j.text.promote, maxPromoted, j.due.from(time.Now())).QueryRow(func(r pgx.Row) error {
-		n, at, gated := 0, time.Time{}, false
-		if err := r.Scan(&n, &at, &gated); err != nil {
-			return err
-		}
-		j.promotes.Store(n > 0)
-		if gated {
-			j.limits.news()
-		}
-		if n > 0 {
-			j.bell.wake() // they may belong to queues and types that this claim does not take
-		}
-		return nil
-	})
+// promotion is how many due jobs a batch has made ready or sent to the gate.
+type promotion struct {
+	jobs  int
+	gated bool
 }
 
-// claim claims once from each origin, from its cursor's position or from the head. It returns the slots for which there may be
-// more jobs at the head.
-func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool) (list []*job.Record, again []origin, err error) {
+// promote makes due jobs ready in a batch. After its commit, the result goes to promoted.
+func (j *Jobs) promote(b *pgx.Batch) *promotion {
+	p := &promotion{}
+	b.Queue(j.text.promote, maxPromoted, j.due.from(time.Now())).QueryRow(func(r pgx.Row) error {
+		at := time.Time{}
+		return r.Scan(&p.jobs, &at, &p.gated)
+	})
+	return p
+}
+
+// promoted notes a promotion that is committed and tells workers.
+func (j *Jobs) promoted(p *promotion) {
+	j.promotes.Store(p.jobs > 0)
+	if p.gated {
+		j.limits.news()
+	}
+	if p.jobs > 0 {
+		j.bell.wake() // the jobs may belong to queues and types that the claim does not take
+	}
+}
+
+// taken is the result of a claim: its jobs, the slots for which there may be more jobs at the head, and whether scheduled jobs were due.
+type taken struct {
+	list  []*job.Record
+	again []origin
+	due   bool
+}
+
+// claim claims once from each origin, from its cursor's position or from the head.
+func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool) (t taken, err error) {
 	if len(from) == 0 { // no free slots: only check the context and the store
 		if j.db.closed.Load() {
-			return nil, nil, job.ErrClosed
+			return t, job.ErrClosed
 		}
-		return nil, nil, ctx.Err()
+		return t, ctx.Err()
 	}
 	b := steadyBatch()
+	var p *promotion
 	switch {
 	case head || len(c.Types) == 0:
 	case j.promotes.Load():
-		j.promote(b)
+		p = j.promote(b)
 	default:
-		j.lookForDue(b)
+		j.lookForDue(b, &t.due)
 	}
 	j.askLimits(b)
 	start := time.Now()
@@ -273,7 +291,7 @@ func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool)
 		}
 		b.Queue(j.claimText(text), args...).Query(func(rows pgx.Rows) error {
 			claimed, err := readClaimed(rows, c)
-			list = append(list, claimed...)
+			t.list = append(t.list, claimed...)
 			noted = append(noted, func(took time.Duration) {
 				if onward {
 					took = 0
@@ -281,20 +299,26 @@ func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool)
 				j.cursors.advance(o.cursor, claimResult{claimed, o.Free, took, start})
 				if left := o.Free - len(claimed); onward && left > 0 && j.cursors.mayHaveMore(o.cursor) {
 					o.Free = left
-					again = append(again, o)
+					t.again = append(t.again, o)
 				}
 			})
 			return err
 		})
 	}
 	if err := j.db.run(ctx, "claim", b); err != nil {
-		return nil, nil, err
+		return taken{}, err
 	}
 	took := time.Since(start)
 	for _, note := range noted {
 		note(took)
 	}
-	return list, again, nil
+	if p != nil {
+		j.promoted(p)
+	}
+	if t.due {
+		j.promotes.Store(true)
+	}
+	return t, nil
 }
 
 // readClaimed reads one queue's jobs and sorts them, since the move between tables does not keep the order. The server does

@@ -22,10 +22,11 @@
 //
 // # Waking workers
 //
-// Workers that share a DB with whoever enqueues are woken directly, after the commit. For all others [Jobs.Notify] listens on a
-// connection of its own. New work is announced at most once per 5 ms and process: a commit with NOTIFY waits for every other
-// such commit, so one for each job would cost most of the throughput. A lost announcement, for example by a crash right after the commit, delays a job by one poll interval of the worker. Behind
-// PgBouncer in transaction mode notifications do not arrive: Notify detects that and returns [ErrNoNotify], and workers poll.
+// Workers in the same process, on the same DB, are woken directly after the commit. For other processes [Jobs.Notify] listens on a
+// connection of its own. New work is announced at most once per 5 ms and process: a commit with NOTIFY waits for every other such
+// commit, so one for each job would cost most of the throughput. A lost announcement, for example by a crash right after the commit,
+// delays a job by one poll interval of the worker. Behind PgBouncer in transaction mode notifications do not arrive: Notify detects
+// that and returns [ErrNoNotify], and workers poll for all work, also that of their own process.
 // With PgBouncer older than 1.21, also add default_query_exec_mode=cache_describe to the URL.
 //
 // # Durability

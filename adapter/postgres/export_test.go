@@ -25,3 +25,6 @@ func (j *Jobs) Swept(at time.Time) {
 	j.due.done(at)
 	j.due.restart()
 }
+
+// PromoteNext makes the next claim promote without looking.
+func (j *Jobs) PromoteNext() { j.promotes.Store(true) }

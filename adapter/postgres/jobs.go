@@ -20,7 +20,7 @@ type Jobs struct {
 	text    statements
 	flusher *flusher
 	bell    bell
-	mark    string    // of the notifications that bell sends
+	mark    string    // payload of the notifications that bell sends
 	work    wait.Bell // rings when work may be ready
 	cancels wait.Bell // rings when the cancellation of a running job is requested
 	cursors cursors
@@ -29,7 +29,7 @@ type Jobs struct {
 	expired sweep    // of leases
 	limits  limited
 
-	promotes atomic.Bool                      // the last claim met due jobs, so the next one promotes without looking
+	promotes atomic.Bool                      // the last claim found due jobs, so the next one promotes without looking
 	tends    groupcommit.Queue[chan struct{}] // callers of tendSoon and tendLater
 	hurry    wait.Signal                      // ends the pause in which settlements gather
 }
@@ -97,7 +97,6 @@ func (j *Jobs) stop() {
 	j.hurry.Send()
 	j.tends.Close()
 	j.bell.stop()
-	j.work.Close()
 	j.cancels.Close()
 }
 

@@ -113,8 +113,8 @@ func (j *Jobs) notify() {
 
 func (j *Jobs) channel() string { return "tenet_jobs_" + j.db.name }
 
-// Notify implements job.Notifier: without the server for work of this process, and for that of other processes on a connection
-// of its own, which is restored when it is lost. It returns ErrNoNotify if notifications do not arrive.
+// Notify implements job.Notifier. Work of this process is signalled directly. A connection of its own, which is restored when it is
+// lost, receives the notifications of other processes. Notify returns ErrNoNotify if notifications do not arrive.
 func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 	if j.db.closed.Load() {
 		return nil, job.ErrClosed
@@ -128,8 +128,14 @@ func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 		return nil, err
 	}
 	j.cancels.Ring() // notifications during the test of the connection were not received
-	go j.forward(ctx, conn)
-	return j.work.Listen(ctx), nil
+	signals := wait.NewSignal()
+	leave := j.work.Join(signals)
+	go func() {
+		defer close(signals)
+		defer leave()
+		j.forward(ctx, conn, signals)
+	}()
+	return signals, nil
 }
 
 // NotifyCancel implements job.CancelNotifier. It signals requests of this process at once, and those of other processes while
@@ -186,7 +192,7 @@ func (j *Jobs) probe(ctx context.Context, conn *pgx.Conn) error {
 func newMark() string { return fmt.Sprintf("%016x", rand.Uint64()) }
 
 // forward turns notifications into signals until ctx ends.
-func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn) {
+func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals wait.Signal) {
 	for backoff := (wait.Backoff{Min: reconnectMin, Max: reconnectMax}); ; {
 		var err error
 		var news *pgconn.Notification // nil for a connection that was just restored and may have missed something
@@ -208,14 +214,12 @@ func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn) {
 			continue
 		}
 		backoff.Reset()
-		switch {
-		case news == nil:
+		if news == nil || news.Payload == cancelPayload {
 			j.cancels.Ring()
-			j.ring()
-		case news.Payload == cancelPayload:
-			j.cancels.Ring()
-		case news.Payload != j.mark: // its own work has been signalled already
-			j.ring()
+		}
+		if news == nil || news.Payload != cancelPayload && news.Payload != j.mark { // the work of this process has been signalled already
+			j.limits.news()
+			signals.Send()
 		}
 	}
 	if conn != nil {

@@ -111,10 +111,53 @@ func TestJ11WorkOfThisProcessIsSignalledOnce(t *testing.T) {
 	default:
 		t.Error("not signalled when Enqueue returned")
 	}
-	<-there
+	select {
+	case <-there:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the other process was not notified")
+	}
 	select {
 	case <-here:
 		t.Error("signalled again")
 	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+// TestJ11EachListenerIsSignalledOnce: several workers on one store do not multiply the announcement of another process.
+func TestJ11EachListenerIsSignalledOnce(t *testing.T) {
+	db, schema := open(t)
+	var listeners [4]<-chan struct{}
+	for i := range listeners {
+		var err error
+		if listeners[i], err = db.Jobs().Notify(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(100 * time.Millisecond) // the tests of the connections are notifications too
+	var counts [len(listeners)]int
+	count := func() {
+		for end := time.After(200 * time.Millisecond); ; {
+			select {
+			case <-listeners[0]:
+				counts[0]++
+			case <-listeners[1]:
+				counts[1]++
+			case <-listeners[2]:
+				counts[2]++
+			case <-listeners[3]:
+				counts[3]++
+			case <-end:
+				return
+			}
+		}
+	}
+	count()
+	clear(counts[:])
+	if _, err := openAt(t, url, schema).Jobs().Enqueue(t.Context(), inserts(1)); err != nil {
+		t.Fatal(err)
+	}
+	count()
+	if counts != [len(listeners)]int{1, 1, 1, 1} {
+		t.Errorf("signals %v", counts)
 	}
 }

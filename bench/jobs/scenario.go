@@ -79,9 +79,9 @@ const (
 )
 
 const (
-	// pgSlots and liteSlots gave the best burn-downs of Tenet and of River; other settings are documented with them.
-	pgSlots, liteSlots = 1000, 1000
-	manyConns          = 20 // more than goroutines that insert
+	// tunedSlots gave Tenet's best burn-downs; the other systems' settings are documented with them.
+	tunedSlots = 1000
+	manyConns  = 20 // more than goroutines that insert
 
 	// single inserts are timed insertTurns times in a round, for insertFor each
 	insertFor, insertTurns = 700 * time.Millisecond, 3
@@ -100,11 +100,11 @@ func scenarios(o settings) []Scenario {
 	burn := func(jobs int) measure.Task { return measure.Task{Kind: measure.Burn, Jobs: max(jobs, 1000)} }
 	latency := measure.Task{Kind: measure.Latency, Jobs: samples}
 
-	tuned := tenetPostgres(pgSlots, manyConns)
+	tuned := tenetPostgres(tunedSlots, manyConns)
 	riverBest := riverPostgres(riverTuned(), 0)
 	onPostgres := []Case{{Peer: peerTenet, Run: within(tuned)}, {Peer: peerRiver, Run: within(riverPostgres(riverTuned(), manyConns))}}
 	onSQLite := []Case{
-		{Peer: peerTenet, Run: within(tenetSQLite(liteSlots))},
+		{Peer: peerTenet, Run: within(tenetSQLite(tunedSlots))},
 		{Peer: peerRiverSQLite, Run: remote(true)},
 		{Peer: peerGoqite, Run: within(goqiteSQLite(goqiteTuned()))},
 	}
@@ -117,7 +117,7 @@ func scenarios(o settings) []Scenario {
 		},
 		{
 			Name: pgBurn, Task: burn(o.jobs),
-			Note: "Jobs that do nothing are there; the clock runs from the start of the worker until it has recorded all of them and stopped. Tenet and River with 2,000 slots; River with FetchCooldown and FetchPollInterval at 1 ms, their minimum, and no job timeout. It exposes no setting of its completer, which takes 5,000 at a time. Once more with at most 10 jobs of each of 1,000 keys at a time, and as one flow, at most 100,000 jobs: the last job needs all others, which in the second case all need the first.",
+			Note: "Jobs that do nothing are there; the clock runs from the start of the worker until it has recorded all of them and stopped. Tenet with 1,000 slots; River with 2,000, FetchCooldown and FetchPollInterval at 1 ms, their minimum, and no job timeout. It exposes no setting of its completer, which takes 5,000 at a time. Once more with at most 10 jobs of each of 1,000 keys at a time, and as one flow, at most 100,000 jobs: the last job needs all others, which in the second case all need the first.",
 			Cases: []Case{
 				{Peer: peerTenet, Run: within(tuned)},
 				{Peer: peerTenetByKey, Run: within(byKey(tuned, 1000)), Jobs: max(o.jobs/2, 1000)},
@@ -167,7 +167,7 @@ func scenarios(o settings) []Scenario {
 		{Name: liteBulk, Task: bulk, Cases: onSQLite, Note: "10,000 jobs in each call; River by InsertManyFast, goqite one by one in a transaction."},
 		{
 			Name: liteBurn, Task: burn(o.jobs / 2),
-			Note: "As on PostgreSQL. Tenet and River with 1,000 slots; River with 1 ms for FetchCooldown and FetchPollInterval; goqite's runner with 10 and a PollInterval of 1 µs.",
+			Note: "As on PostgreSQL. Tenet with 1,000 slots; River with 1,000 and 1 ms for FetchCooldown and FetchPollInterval; goqite's runner with 10 and a PollInterval of 1 µs.",
 			Cases: []Case{
 				onSQLite[0],
 				{Peer: peerRiverSQLite, Run: remote(true), Jobs: max(o.jobs/10, 1000)},

@@ -7,8 +7,8 @@ import (
 
 // Bell passes signals on to its listeners. The zero value is ready; it is safe for concurrent use.
 type Bell struct {
-	mu        sync.Mutex // guards both
-	listeners map[Signal]struct{}
+	mu        sync.Mutex      // guards both
+	listeners map[Signal]bool // whether the bell closes the channel
 	closed    bool
 }
 
@@ -22,10 +22,7 @@ func (b *Bell) Listen(ctx context.Context) <-chan struct{} {
 		close(c)
 		return c
 	}
-	if b.listeners == nil {
-		b.listeners = map[Signal]struct{}{}
-	}
-	b.listeners[c] = struct{}{}
+	b.add(c, true)
 	context.AfterFunc(ctx, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -37,6 +34,25 @@ func (b *Bell) Listen(ctx context.Context) <-chan struct{} {
 	return c
 }
 
+// Join makes Ring signal c too, until leave is called. The bell does not close c.
+func (b *Bell) Join(c Signal) (leave func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.add(c, false)
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.listeners, c)
+	}
+}
+
+func (b *Bell) add(c Signal, closes bool) {
+	if b.listeners == nil {
+		b.listeners = map[Signal]bool{}
+	}
+	b.listeners[c] = closes
+}
+
 // Ring signals every listener.
 func (b *Bell) Ring() {
 	b.mu.Lock()
@@ -46,13 +62,15 @@ func (b *Bell) Ring() {
 	}
 }
 
-// Close closes the channels of all listeners. Closing again does nothing.
+// Close closes the channels that Listen returned. Closing again does nothing.
 func (b *Bell) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	for c := range b.listeners {
-		close(c)
+	for c, closes := range b.listeners {
+		if closes {
+			close(c)
+		}
 	}
 	clear(b.listeners)
 }

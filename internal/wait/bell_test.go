@@ -39,3 +39,23 @@ func TestChannelsEndWithTheirContextAndWithTheBell(t *testing.T) {
 		t.Error("a closed bell can be listened to")
 	}
 }
+
+func TestASignalIsNotifiedWhileItIsJoined(t *testing.T) {
+	var b Bell
+	c := NewSignal()
+	leave := b.Join(c)
+	b.Ring()
+	leave()
+	if len(c) != 1 {
+		t.Error("not notified")
+	}
+	<-c
+	b.Ring()
+	if len(c) != 0 {
+		t.Error("notified after it left")
+	}
+	b.Join(c)
+	b.Close()
+	b.Ring()
+	c.Send() // panics if the bell has closed it
+}
