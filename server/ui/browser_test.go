@@ -214,6 +214,7 @@ func (b *tab) wait(expression string) {
 // keys presses keys, one after the other, as a person does: a page that takes a key keeps its character from being typed.
 func (b *tab) keys(keys ...string) {
 	b.t.Helper()
+	b.wait(`document.readyState === "complete"`) // a page that is still loading has no shortcuts yet
 	for _, r := range strings.Join(keys, "") {
 		events := kb.Encode(r)
 		if len(events) == 3 { // down, character, up
