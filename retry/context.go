@@ -92,7 +92,7 @@ type attemptCtx struct {
 
 const (
 	quiet    uint32 = iota // Done has not been called
-	armed                  // the signal's channel is made
+	armed                  // the signal's inner context is made
 	canceled               // ended with context.Canceled
 	expired                // ended with context.DeadlineExceeded
 )
@@ -100,11 +100,10 @@ const (
 // signal is what a context needs once its Done, the call's ID or Detach is used.
 type signal struct {
 	mu       sync.Mutex
-	id       string        // of the call, in its first attempt; "" until it is needed
-	done     chan struct{} // nil until Done is called
+	id       string          // of the call, in its first attempt; "" until it is needed
+	inner    context.Context // a child of the caller's, which ends when the attempt's context does; nil until Done is called
+	cancel   context.CancelFunc
 	timer    *time.Timer
-	unlink   func() bool
-	waiters  map[*func()]struct{}
 	detached bool
 }
 
@@ -208,25 +207,21 @@ func (c *attemptCtx) Done() <-chan struct{} {
 	s := c.lock()
 	defer s.mu.Unlock()
 	c.arm(s)
-	return s.done
+	return s.inner.Done()
 }
 
-// arm makes the signal's channel and links it to the parent and the deadline. The caller holds the signal's mutex.
+// arm makes the signal's inner context and the timer for the deadline. The caller holds the signal's mutex.
 func (c *attemptCtx) arm(s *signal) {
-	if s.done != nil {
+	if s.inner != nil {
 		return
 	}
-	s.done = make(chan struct{})
+	s.inner, s.cancel = context.WithCancel(c.parent)
 	if !c.state.CompareAndSwap(quiet, armed) { // the context has ended already
-		close(s.done)
+		s.cancel()
 		return
-	}
-	look := c.look
-	if c.parent.Done() != nil {
-		s.unlink = context.AfterFunc(c.parent, look)
 	}
 	if c.deadline != 0 && c.options.plan.executor.options.World == nil {
-		s.timer = time.AfterFunc(c.deadline-time.Since(epoch), look)
+		s.timer = time.AfterFunc(c.deadline-time.Since(epoch), c.look)
 	}
 }
 
@@ -235,22 +230,7 @@ func (c *attemptCtx) AfterFunc(f func()) (stop func() bool) {
 	s := c.lock()
 	defer s.mu.Unlock()
 	c.arm(s)
-	if c.state.Load() != armed {
-		go f()
-		return func() bool { return false }
-	}
-	if s.waiters == nil {
-		s.waiters = map[*func()]struct{}{}
-	}
-	key := &f
-	s.waiters[key] = struct{}{}
-	return func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		_, waiting := s.waiters[key]
-		delete(s.waiters, key)
-		return waiting
-	}
+	return context.AfterFunc(s.inner, f)
 }
 
 // close ends the context; only the first call counts.
@@ -279,18 +259,10 @@ func (c *attemptCtx) closeArmed(s *signal, state uint32) {
 		s.mu.Unlock()
 		return
 	}
-	close(s.done)
-	waiters := s.waiters
-	s.waiters = nil
 	s.mu.Unlock()
+	s.cancel()
 	if s.timer != nil {
 		s.timer.Stop()
-	}
-	if s.unlink != nil {
-		s.unlink()
-	}
-	for f := range waiters {
-		go (*f)()
 	}
 }
 
