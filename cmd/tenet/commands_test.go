@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,17 @@ func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
 	for _, path := range destructive {
 		if leaves()[path] == nil {
 			t.Errorf("command %s does not exist", path)
+		}
+	}
+}
+
+func TestEveryCommandNamesArgumentsOfAWrongNumber(t *testing.T) {
+	for path, cmd := range leaves() {
+		for n := range 6 {
+			err := cmd.ValidateArgs(strings.Fields("a b c d e")[:n])
+			if err != nil && !strings.Contains(err.Error(), "write") {
+				t.Errorf("%s with %d arguments: %v; want what to write instead", path, n, err)
+			}
 		}
 	}
 }

@@ -27,20 +27,19 @@ func explainArguments(cmd *cobra.Command) {
 
 // argumentError names the argument that is missing or unexpected, as the command's use line does.
 func argumentError(cmd *cobra.Command, args []string) error {
-	names := operands(cmd.Use)
-	if len(args) < len(names) {
-		return Usagef("%s: %s is missing; write: %s", cmd.CommandPath(), names[len(args)], cmd.UseLine())
+	all := operands(cmd.Use)
+	required := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return strings.HasPrefix(name, "[") })
+	if len(args) < len(required) {
+		return Usagef("%s is missing; write: %s", required[len(args)], cmd.UseLine())
 	}
-	return Usagef("%s: unexpected argument %q; write: %s", cmd.CommandPath(), args[max(len(names), 0)], cmd.UseLine())
+	return Usagef("unexpected argument %q; write: %s", args[min(len(all), len(args)-1)], cmd.UseLine())
 }
 
-// operands lists the required arguments in a use line such as "show KEY --policy FILE".
+// operands lists the arguments in a use line such as "explain [LOG] ID --policy FILE".
 func operands(use string) (names []string) {
-	words := strings.Fields(use)[1:]
-	for i, word := range words {
-		switch {
-		case strings.HasPrefix(word, "["), strings.HasPrefix(word, "-"), i > 0 && strings.HasPrefix(words[i-1], "--"):
-		default:
+	words := strings.Fields(use)
+	for i, word := range words[1:] {
+		if !strings.Contains(word, "--") && !strings.Contains(words[i], "--") { // neither a flag nor its value
 			names = append(names, word)
 		}
 	}
@@ -49,6 +48,9 @@ func operands(use string) (names []string) {
 
 // flagError returns an error that says what is wrong with a flag and what to write instead.
 func flagError(cmd *cobra.Command, err error) error {
+	if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
+		return unknownCommand(cmd, cmd.Flags().Arg(0))
+	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := unknown.GetSpecifiedName()
 		dashes := "--"

@@ -144,7 +144,7 @@ type settingFlags struct {
 
 func setCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "set NAME (--queue QUEUE | --type TYPE)", Short: "Set a limit of a queue or type", Args: cobra.ExactArgs(1),
+		Use: "set NAME --queue QUEUE|--type TYPE", Short: "Set a limit of a queue or type", Args: cobra.ExactArgs(1),
 		Long: `Set a limit of a queue or type for all workers of the store, above what their documents say. The command replaces the whole
 limit: values that it does not name are absent. It holds for jobs that are enqueued from now on at once, and for those that
 are there when the command returns. --off removes the bound whatever documents say; --reset removes the setting, so that
