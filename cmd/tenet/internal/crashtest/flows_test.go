@@ -67,29 +67,39 @@ func crashFlow(width int) *job.Flow {
 	return f
 }
 
-// crashFlows runs flows on workers that die and are killed, and audits the results.
+// crashFlows runs flows on workers that die and are killed, until enough have and leases were lost, and audits the results.
 func crashFlows(t *testing.T, store stored, c *crew) {
 	flows, width, deaths := 2, 30, 4
 	if !testing.Short() {
 		flows, width, deaths = 8, 250, 25
 	}
 	client, ids := job.NewClient(store), []string(nil)
-	for range flows {
+	enqueue := func() {
 		receipt, err := client.EnqueueFlow(t.Context(), crashFlow(width))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, receipt.ID)
 	}
+	for range flows {
+		enqueue()
+	}
 	c.set = []string{envMortal + "=1"}
 	for range workers {
 		c.members = append(c.members, c.start())
 	}
-	total, kills := flows*len(crashFlow(width).Jobs), 0
-	for end := time.Now().Add(2 * runTimeout); ended(t, store) < total-flows; { // one of each flow is held
+	size, kills := len(crashFlow(width).Jobs), 0
+	for end := time.Now().Add(2 * runTimeout); ; {
+		if ended(t, store) == len(ids)*(size-1) { // one job of each flow is held
+			if c.deaths+kills >= deaths && lostLeases(t, store, ids) > 0 {
+				break
+			}
+			enqueue()
+			deaths = max(deaths, c.deaths+kills+1)
+		}
 		if time.Now().After(end) {
 			stats, _ := store.Stats(t.Context())
-			t.Fatalf("after %v: %+v", 2*runTimeout, stats)
+			t.Fatalf("after %v, %d kills and %d deaths: %+v", 2*runTimeout, kills, c.deaths, stats)
 		}
 		time.Sleep(20*time.Millisecond + rand.N(80*time.Millisecond))
 		if c.deaths+kills >= deaths {
@@ -108,10 +118,30 @@ func crashFlows(t *testing.T, store stored, c *crew) {
 	for _, id := range ids {
 		a.flow(store, id)
 	}
-	if kills+c.deaths < deaths || a.lost == 0 {
-		t.Errorf("%d kills, %d deaths, %d lost leases: nothing was tested", kills, c.deaths, a.lost)
+	t.Logf("%d jobs: %v; %d kills, %d deaths while settling, %d lost leases", len(ids)*size, a.states, kills, c.deaths, a.lost)
+}
+
+// lostLeases counts the attempts of flows whose leases were lost.
+func lostLeases(t *testing.T, store stored, flows []string) (n int) {
+	t.Helper()
+	for _, flow := range flows {
+		nodes, err := store.FlowNodes(t.Context(), job.NodeQuery{Flow: flow, Limit: job.MaxFlowJobs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, node := range nodes {
+			_, history, err := store.Get(t.Context(), node.JobID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range history {
+				if h.Outcome == job.AttemptLost {
+					n++
+				}
+			}
+		}
 	}
-	t.Logf("%d jobs: %v; %d kills, %d deaths while settling, %d lost leases", total, a.states, kills, c.deaths, a.lost)
+	return n
 }
 
 func ended(t *testing.T, store stored) (n int) {
