@@ -84,7 +84,7 @@ func crashFlows(t *testing.T, store stored, c *crew) {
 	for range flows {
 		enqueue()
 	}
-	c.set = []string{envMortal + "=1"}
+	c.mortal = true
 	for range workers {
 		c.members = append(c.members, c.start())
 	}
@@ -103,7 +103,7 @@ func crashFlows(t *testing.T, store stored, c *crew) {
 		}
 		time.Sleep(20*time.Millisecond + rand.N(80*time.Millisecond))
 		if c.deaths+kills >= deaths {
-			c.set = nil
+			c.mortal = false
 		} else if rand.IntN(3) == 0 {
 			c.kill(rand.IntN(workers))
 			kills++

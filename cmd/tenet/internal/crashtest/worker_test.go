@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,7 +64,7 @@ func work(url string) error {
 	}
 	book := booked{store, ledger{file}}
 	var of job.Store = book
-	if os.Getenv(envMortal) != "" {
+	if os.Getenv(envMortal) == "true" {
 		of = mortal{book}
 	}
 	w := job.NewWorker(of, job.WithQueues(map[string]int{"default": 8}), job.WithLease(lease), job.WithLogger(slog.New(slog.DiscardHandler)),
@@ -121,6 +122,7 @@ func open(ctx context.Context, url, schema string) (sharedStore, error) {
 // process is a worker process.
 type process struct {
 	cmd    *exec.Cmd
+	mortal bool // it may kill itself at any time
 	stdin  io.Closer
 	stderr strings.Builder
 	exited chan struct{}
@@ -132,7 +134,7 @@ type crew struct {
 	t           *testing.T
 	url, schema string
 	folder      string
-	set         []string // environment variables of the next process
+	mortal      bool // the next process is
 	started     int
 	deaths      int // of processes that were not killed by the test
 	members     []*process
@@ -141,9 +143,9 @@ type crew struct {
 func (c *crew) start() *process {
 	c.t.Helper()
 	c.started++
-	p := &process{exited: make(chan struct{})}
+	p := &process{mortal: c.mortal, exited: make(chan struct{})}
 	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = append(append(os.Environ(), c.set...), envStore+"="+c.url, envSchema+"="+c.schema, "GORACE=atexit_sleep_ms=0",
+	p.cmd.Env = append(os.Environ(), envMortal+"="+strconv.FormatBool(p.mortal), envStore+"="+c.url, envSchema+"="+c.schema, "GORACE=atexit_sleep_ms=0",
 		envLedger+"="+filepath.Join(c.folder, fmt.Sprintf("ledger-%03d", c.started)))
 	p.cmd.Stderr = &p.stderr
 	stdin, err := p.cmd.StdinPipe()
@@ -205,7 +207,7 @@ func (c *crew) dismiss() {
 			<-p.exited
 		}
 		t.Stop()
-		if p.err != nil {
+		if p.err != nil && (!p.mortal || p.stderr.Len() > 0) {
 			c.t.Errorf("worker: %v: %s", p.err, p.stderr.String())
 		}
 	}
