@@ -60,6 +60,24 @@ policies:
 	}
 }
 
+func TestP3DocumentNamesSetTheFieldsOfGo(t *testing.T) {
+	d := accept(t, `
+budgets: {shared: {kind: token_bucket, capacity: 10, refill_per_second: 1}}
+policies:
+  a.B: {retry: {max_attempts: 4, backoff: 30ms, backoff_multiplier: 3, backoff_cap: 1s, jitter: proportional, jitter_factor: 0.3, timeout: 2s,
+    overall_timeout: 9s, classifier: http, retry_on: [http_503], abort_on: [timeout], max_pushback: 4s, budget: {name: shared, cost: 2}}}
+`)
+	want := policy.Retry{
+		MaxAttempts: 4, InitialBackoff: 30 * time.Millisecond, BackoffMultiplier: 3, MaxBackoff: time.Second, Jitter: policy.JitterProportional,
+		JitterFactor: 0.3, TimeoutPerAttempt: 2 * time.Second, OverallTimeout: 9 * time.Second, ClassifierName: "http",
+		RetryOn: []policy.Class{"http_503"}, AbortOn: []policy.Class{"timeout"}, MaxPushback: 4 * time.Second,
+		Budget: policy.BudgetRef{Name: "shared", Cost: 2},
+	}
+	if diff := cmp.Diff(want, ask(t, d, policy.ParseKey("a.B")).Retry); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestP12NullMeansNone(t *testing.T) {
 	d, err := Parse("none.yaml", corpus(t, "valid")["none-spellings.yaml"], Options{})
 	if err != nil {
