@@ -134,7 +134,7 @@ func (r *reader) manifests(data []byte) (list []manifest, err error) {
 			continue
 		}
 		if kind == "" {
-			r.fault(o.at("kind"), "is required, such as VirtualService")
+			r.fault(o.at("kind"), "is required: a manifest names what it declares")
 		}
 		m := manifest{object: o, kind: kind}
 		metadata, _ := o.fields["metadata"].(map[string]any)
