@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/memory"
@@ -99,11 +100,14 @@ func tenetUnder(p policy.Policy, budgets map[string]policy.Budget) func(Work) Ca
 	return tenetWith(retry.ExecutorOptions{Provider: document(p, budgets)})
 }
 
-// tenetSharing puts calls under a retry ratio of a scope. The hub lives as long as the program.
+// hub is that of all executors with shared budgets; it lives as long as the program.
+var hub = sync.OnceValue(func() *sharing.Hub { return sharing.NewHub(memory.Open().Limits()) })
+
+// tenetSharing puts calls under a retry ratio of a scope.
 func tenetSharing(scope policy.Scope) func(Work) Call {
 	return func(work Work) Call {
 		budgets := map[string]policy.Budget{"shared": {Kind: policy.BudgetRetryRatio, Ratio: 0.2, Burst: 10, Scope: scope}}
-		return tenetWith(retry.ExecutorOptions{Provider: document(bucketed(), budgets), Sharing: sharing.NewHub(memory.Open().Limits())})(work)
+		return tenetWith(retry.ExecutorOptions{Provider: document(bucketed(), budgets), Sharing: hub()})(work)
 	}
 }
 
