@@ -289,7 +289,7 @@ func (o *Outbox) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	if errors.Is(err, ErrLost) {
 		o.lose(owner)
 	}
-	return o.verdicts("acknowledge", done, owner, err)
+	return verdicts("acknowledge", done, err, by(owner))
 }
 
 // mark marks deliveries as acknowledged, and returns the state to store.
@@ -323,23 +323,12 @@ func (o *Outbox) lose(owner string) {
 	}
 }
 
-// verdicts returns an error or nil for each delivery, in their order; nil if there are no errors.
-func (o *Outbox) verdicts(what string, list []pipeline.Delivery, owner string, err error) []error {
-	var errs []error
-	for i, d := range list {
-		verdict := kind.Wrap(what, err)
-		if r, ok := d.Token.(*row); err == nil && (!ok || r.owner != owner) {
-			verdict = ErrLost
-		}
-		if verdict == nil {
-			continue
-		}
-		if errs == nil {
-			errs = make([]error, len(list))
-		}
-		errs[i] = verdict
+// by returns a function that reports whether the cursor of that owner delivered a row.
+func by(owner string) func(pipeline.Delivery) bool {
+	return func(d pipeline.Delivery) bool {
+		r, ok := d.Token.(*row)
+		return ok && r.owner == owner
 	}
-	return errs
 }
 
 // Nack implements pipeline.Nacker: this Outbox delivers the row again after the delay. Later rows do not wait for it.
@@ -374,7 +363,7 @@ func (o *Outbox) Extend(ctx context.Context, held []pipeline.Delivery) []error {
 	if owner != "" {
 		err = o.renew(ctx, owner)
 	}
-	return o.verdicts("extend", held, owner, err)
+	return verdicts("extend", held, err, by(owner))
 }
 
 // ExtendEvery implements pipeline.Extender: a third of the lease, so that two attempts may fail.

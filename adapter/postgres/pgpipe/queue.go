@@ -104,7 +104,7 @@ func (q *Queue) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 		lost, err = q.names(ctx, q.settle, ids, tokens)
 		return err
 	})
-	return verdicts("acknowledge", done, err, func(id string) bool { return !slices.Contains(lost, id) })
+	return verdicts("acknowledge", done, err, func(d pipeline.Delivery) bool { return !slices.Contains(lost, d.Transaction.ID()) })
 }
 
 // Nack implements pipeline.Nacker.
@@ -133,7 +133,7 @@ func (q *Queue) postpone(ctx context.Context, what string, held []pipeline.Deliv
 		moved, err = q.names(ctx, q.move, ids, tokens, delay.Microseconds())
 		return err
 	})
-	return verdicts(what, held, err, func(id string) bool { return slices.Contains(moved, id) })
+	return verdicts(what, held, err, func(d pipeline.Delivery) bool { return slices.Contains(moved, d.Transaction.ID()) })
 }
 
 // names runs a statement that returns IDs.
@@ -154,12 +154,13 @@ func keysOf(list []pipeline.Delivery) (ids []string, tokens []int64) {
 	return ids, tokens
 }
 
-// verdicts returns an error or nil for each delivery, in their order; nil if there are no errors.
-func verdicts(what string, list []pipeline.Delivery, err error, ok func(id string) bool) []error {
+// verdicts returns an error or nil for each delivery, in their order; nil if there are no errors. Without err, the error of one that is
+// not ok is [ErrLost].
+func verdicts(what string, list []pipeline.Delivery, err error, ok func(pipeline.Delivery) bool) []error {
 	var errs []error
 	for i, d := range list {
 		verdict := kind.Wrap(what, err)
-		if err == nil && !ok(d.Transaction.ID()) {
+		if err == nil && !ok(d) {
 			verdict = ErrLost
 		}
 		if verdict == nil {
