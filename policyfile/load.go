@@ -101,8 +101,8 @@ func isEmpty(n *yaml.Node) bool {
 
 // syntax reports an error of the YAML parser.
 func (c *faults) syntax(err error) {
-	var loadError *yaml.LoadError
-	if !errors.As(err, &loadError) {
+	loadError, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
 		c.add(place{}, "", "not valid YAML: "+err.Error(), "")
 		return
 	}

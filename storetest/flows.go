@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -299,9 +300,7 @@ func failedNeedCases() []jobsCase {
 	}
 	with := func(a job.State) map[string]job.State {
 		want := map[string]job.State{"a": a}
-		for name, state := range failed {
-			want[name] = state
-		}
+		maps.Copy(want, failed)
 		return want
 	}
 	return []jobsCase{

@@ -84,6 +84,6 @@ func (f *flusher) flush(group []*flush) {
 
 // refused reports whether the server refused the data: SQLSTATE class 22 for values, 23 for constraints.
 func refused(err error) bool {
-	var reported *pgconn.PgError
-	return errors.As(err, &reported) && (reported.Code[:2] == "22" || reported.Code[:2] == "23")
+	reported, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (reported.Code[:2] == "22" || reported.Code[:2] == "23")
 }

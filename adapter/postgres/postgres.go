@@ -176,8 +176,7 @@ func (db *DB) wrap(what string, err error) error {
 
 // code returns the SQLSTATE of an error that the server reported, or "".
 func code(err error) string {
-	var reported *pgconn.PgError
-	if errors.As(err, &reported) {
+	if reported, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return reported.Code
 	}
 	return ""

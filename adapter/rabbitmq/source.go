@@ -213,8 +213,8 @@ func (c *consumer) subscribe(prefetch int) error {
 
 // isLoss reports whether an error is one of the connection and not a refusal by the broker.
 func isLoss(err error) bool {
-	var refused *amqp.Error
-	return !errors.As(err, &refused) || !refused.Server || refused.Code == amqp.ConnectionForced
+	refused, ok := errors.AsType[*amqp.Error](err)
+	return !ok || !refused.Server || refused.Code == amqp.ConnectionForced
 }
 
 // receive waits for a delivery. It returns nil if over comes first.

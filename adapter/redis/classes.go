@@ -29,8 +29,8 @@ func classOf(err error) policy.Class {
 	if errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
 		return policy.ClassRedisConnection
 	}
-	var reported redis.Error
-	if !errors.As(err, &reported) || errors.Is(err, redis.Nil) || errors.Is(err, redis.TxFailedErr) {
+	reported, ok := errors.AsType[redis.Error](err)
+	if !ok || errors.Is(err, redis.Nil) || errors.Is(err, redis.TxFailedErr) {
 		return ""
 	}
 	text := reported.Error()

@@ -139,8 +139,7 @@ func (s *source) outcomes() {
 			return nil, nil
 		},
 		Exception: func(_ context.Context, t *pipeline.Transaction, cause error) error {
-			var failed *pipeline.TransactionError
-			if errors.As(cause, &failed) && failed.Category != classify.CategoryBusiness {
+			if failed, ok := errors.AsType[*pipeline.TransactionError](cause); ok && failed.Category != classify.CategoryBusiness {
 				return errors.New("not handled") // it comes again
 			}
 			b.finish(t.ID())

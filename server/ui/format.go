@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"math"
 	"net/url"
 	"path"
@@ -297,12 +298,7 @@ func newNode(name string, v any, depth int, left *int) node {
 	switch v := v.(type) {
 	case map[string]any:
 		n := node{Name: name, Kind: "object", Size: len(v)}
-		names := make([]string, 0, len(v))
-		for name := range v {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if *left < 0 {
 				n.Children = append(n.Children, node{Kind: "cut"})
 				break

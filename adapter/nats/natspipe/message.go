@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -111,9 +112,7 @@ func transaction(m *nats.Msg, at *nats.MsgMetadata, withSubject bool) *pipeline.
 	}
 	var more map[string]string
 	if text := first(m.Header[headerMore]); text != "" && json.Unmarshal([]byte(text), &more) == nil {
-		for name, value := range more {
-			metadata[name] = value
-		}
+		maps.Copy(metadata, more)
 	}
 	if withSubject {
 		metadata[MetaSubject] = m.Subject

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -216,11 +217,7 @@ func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 	if err != nil {
 		return nil, kind.Wrap("audit: heads", err)
 	}
-	list := make([]audit.Head, 0, len(heads))
-	for _, h := range heads {
-		list = append(list, h)
-	}
-	slices.SortFunc(list, func(x, y audit.Head) int { return strings.Compare(x.ChainID, y.ChainID) })
+	list := slices.SortedFunc(maps.Values(heads), func(x, y audit.Head) int { return strings.Compare(x.ChainID, y.ChainID) })
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.heads, a.at = slices.Clone(list), at

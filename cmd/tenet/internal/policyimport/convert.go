@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -393,12 +394,7 @@ func (o object) skip(names ...string) {
 
 // rest reports the fields that have not been read.
 func (o object) rest() {
-	names := make([]string, 0, len(o.fields))
-	for name := range o.fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		o.r.lost(o.at(name), "is not known and is left out")
 	}
 }
