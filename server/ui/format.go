@@ -156,7 +156,7 @@ func seconds(s float64) string {
 		return "0 s"
 	case abs < 0.01:
 		return trim(s*1e3, 2) + " ms"
-	case abs < 1:
+	case abs < 0.9995:
 		return trim(s*1e3, 0) + " ms"
 	case abs < 10:
 		return trim(s, 1) + " s"
@@ -197,9 +197,11 @@ func byteSize(v any) string {
 	return trim(n/(1<<20), 1) + " MiB"
 }
 
-// percent writes a share from 0 to 1.
+// percent writes a share from 0 to 1. Only 1 itself is 100 %.
 func percent(share float64) string {
 	switch {
+	case share > 0.99 && share < 1:
+		return trim(math.Floor(share*1000)/10, 1) + " %"
 	case share == 0 || share >= 0.1:
 		return trim(share*100, 0) + " %"
 	case share < 0.001:
