@@ -88,21 +88,28 @@ func ParseFilter(text string, now time.Time) (f Filter, err error) {
 }
 
 func parseStates(values []filter.Value) (states []State, problem string) {
-	var names []string
-	for _, s := range States() {
-		names = append(names, string(s))
-	}
 	for _, v := range values {
-		if !slices.Contains(names, v.Text) {
-			problem = fmt.Sprintf("state %q does not exist; write one of %s", v.Text, strings.Join(names, ", "))
-			if match := near.Name(v.Text, names); match != "" {
-				problem = fmt.Sprintf("state %q does not exist; did you mean %s?", v.Text, match)
-			}
-			return nil, problem
+		state, err := ParseState(v.Text)
+		if err != nil {
+			return nil, err.Error()
 		}
-		states = append(states, State(v.Text))
+		states = append(states, state)
 	}
 	return states, ""
+}
+
+// ParseState returns the state of a name. The error says what to write instead.
+func ParseState(name string) (State, error) {
+	var names []string
+	for _, s := range States() {
+		if names = append(names, string(s)); string(s) == name {
+			return s, nil
+		}
+	}
+	if match := near.Name(name, names); match != "" {
+		return "", fmt.Errorf("state %q does not exist; did you mean %s?", name, match)
+	}
+	return "", fmt.Errorf("state %q does not exist; write one of %s", name, strings.Join(names, ", "))
 }
 
 func parseMoment(t filter.Term, now time.Time) (at time.Time, problem string) {

@@ -54,10 +54,11 @@ func (f *FilterFlags) Filter(states ...job.State) (job.Filter, error) {
 	}
 	out.Queue, out.Type, out.ErrorContains = f.queue, f.jobType, f.err
 	for _, s := range f.states {
-		if !slices.Contains(job.States(), job.State(s)) {
-			return out, cli.Usagef("--state %q: write one of %v", s, job.States())
+		state, err := job.ParseState(s)
+		if err != nil {
+			return out, cli.Usagef("--state: %w", err)
 		}
-		states = append(states, job.State(s))
+		states = append(states, state)
 	}
 	if out.States, err = inBoth(out.States, states); err != nil {
 		return out, err

@@ -172,6 +172,11 @@ documents apply again.`,
 		if flags.Changed("key") && (len(f.key) == 0 || slices.Contains(f.key, "")) {
 			return cli.Usagef("--key: a field is empty; write queue, type, meta.NAME or payload.FIELD, or leave the flag out for one bucket")
 		}
+		for _, name := range []string{"concurrency", "rate"} {
+			if flags.Changed(name) && flags.Lookup(name).Value.String() == "0" {
+				return cli.Usagef("--%s 0: write 1 or more, or --off for no limit", name)
+			}
+		}
 		setting, err := f.setting(args[0])
 		if err != nil {
 			return err
