@@ -68,7 +68,7 @@ Exits with 5 if a job was not found, and with 7 if one had already ended.`
 	}
 	form := cli.OutputFlag(cmd)
 	filtered := func() bool { return cmd.Flags().Changed("filter") }
-	cmd.Args = func(cmd *cobra.Command, ids []string) error {
+	cmd.Args = func(_ *cobra.Command, ids []string) error {
 		if filtered() == (len(ids) > 0) {
 			return cli.Usagef("write either the IDs of jobs or --filter")
 		}
