@@ -47,8 +47,8 @@ func TestS7AFaultHasAPositionAndARemedy(t *testing.T) {
 	for text, want := range map[string]string{
 		"timeout":                   `character 1: "timeout" names no field; write error:timeout for jobs whose last error contains it`,
 		"state:dead ünder":          `character 12: "ünder" names no field; write error:ünder`,
-		"state=dead":                "character 1: a colon stands between a field and its value, as in state:dead",
-		"meta.n>=2":                 "character 1: a colon stands between a field and its value, as in meta.n:2",
+		"meta.n=2":                  "character 1: a colon stands between a field and its value; write meta.n:2",
+		"code=5":                    `character 1: "code=5" names no field; write error:code=5`,
 		`"a b"`:                     "character 1: a term begins with the name of a field and a colon, as in state:dead",
 		"state:dead AND queue:x":    "character 12: leave out AND: all terms hold anyway",
 		"state:dead OR state:ready": "character 12: there is no OR; alternatives of one field are separated by commas",

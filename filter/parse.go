@@ -112,8 +112,10 @@ func (p *parser) bare(start int, word string) error {
 	case "":
 		return p.fail(start, "a term begins with the name of a field and a colon, as in state:dead")
 	}
-	if i := strings.IndexAny(word, "=<>"); i > 0 {
-		return p.fail(start, "a colon stands between a field and its value, as in %s:%s", clipped(word[:i]), clipped(strings.TrimLeft(word[i:], "=<>")))
+	if name, value, ok := strings.Cut(word, "="); ok {
+		if _, _, err := p.field(start, name); err == nil {
+			return p.fail(start, "a colon stands between a field and its value; write %s:%s", clipped(name), clipped(value))
+		}
 	}
 	return p.fail(start, "%q names no field; write error:%[1]s for jobs whose last error contains it", clipped(word))
 }

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/filter"
-	"github.com/tenetdev/tenet/internal/near"
 )
 
 // Filter selects jobs. Empty fields select all.
@@ -96,20 +95,6 @@ func parseStates(values []filter.Value) (states []State, problem string) {
 		states = append(states, state)
 	}
 	return states, ""
-}
-
-// ParseState returns the state of a name. The error says what to write instead.
-func ParseState(name string) (State, error) {
-	var names []string
-	for _, s := range States() {
-		if names = append(names, string(s)); string(s) == name {
-			return s, nil
-		}
-	}
-	if match := near.Name(name, names); match != "" {
-		return "", fmt.Errorf("state %q does not exist; did you mean %s?", name, match)
-	}
-	return "", fmt.Errorf("state %q does not exist; write one of %s", name, strings.Join(names, ", "))
 }
 
 func parseMoment(t filter.Term, now time.Time) (at time.Time, problem string) {

@@ -1,9 +1,12 @@
 package job
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -23,6 +26,21 @@ const (
 
 // States lists all states in the order of a job's life.
 func States() []State { return []State{Waiting, Scheduled, Ready, Running, Completed, Dead, Cancelled} }
+
+// ParseState returns the state of a name. The error says what to write instead.
+func ParseState(name string) (State, error) {
+	if slices.Contains(States(), State(name)) {
+		return State(name), nil
+	}
+	var names []string
+	for _, s := range States() {
+		names = append(names, string(s))
+	}
+	if match := near.Name(name, names); match != "" {
+		return "", fmt.Errorf("state %q does not exist; did you mean %s?", name, match)
+	}
+	return "", fmt.Errorf("state %q does not exist; write one of %s", name, strings.Join(names, ", "))
+}
 
 // WaitsForNeeds is Record.WaitsFor of a job of a flow whose needs have not all ended.
 const WaitsForNeeds = "needs"

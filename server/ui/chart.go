@@ -11,7 +11,7 @@ import (
 type chart struct {
 	ID    string    `json:"-"` // of the element; unique on the page
 	Title string    `json:"title"`
-	Unit  string    `json:"unit"` // number, rate, seconds, percent or times: how values are written
+	Unit  string    `json:"unit"` // number, rate, seconds or times: how values are written
 	Start int64     `json:"start,omitempty"`
 	X     []float64 `json:"x"` // seconds since Start, which is in seconds since 1970
 	// Elapsed is set where X does not say when something happened, but how long after the beginning.
@@ -41,8 +41,6 @@ func written(unit string, v *float64) string {
 		return "none"
 	case unit == "seconds":
 		return seconds(*v)
-	case unit == "percent":
-		return percent(*v)
 	case unit == "rate":
 		return shortNumber(*v) + "/s"
 	case unit == "times":

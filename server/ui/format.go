@@ -201,7 +201,7 @@ func byteSize(v any) string {
 func percent(share float64) string {
 	switch {
 	case share > 0.99 && share < 1:
-		return trim(math.Floor(share*1000)/10, 1) + " %"
+		return trim(min(share*100, 99.9), 1) + " %"
 	case share == 0 || share >= 0.1:
 		return trim(share*100, 0) + " %"
 	case share < 0.001:

@@ -4,7 +4,7 @@ import "testing"
 
 func TestFiguresAreWrittenForPeople(t *testing.T) {
 	for share, want := range map[float64]string{
-		0: "0 %", 0.0004: "0.04 %", 0.052: "5.2 %", 0.126: "13 %", 0.9949: "99.4 %", 0.996: "99.6 %", 0.99999: "99.9 %", 1: "100 %",
+		0: "0 %", 0.0004: "0.04 %", 0.052: "5.2 %", 0.126: "13 %", 0.9949: "99.5 %", 0.996: "99.6 %", 0.99999: "99.9 %", 1: "100 %",
 	} {
 		if got := percent(share); got != want {
 			t.Errorf("%v: %s, want %s", share, got, want)

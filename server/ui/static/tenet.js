@@ -41,7 +41,6 @@
 		rate: (v) => `${Intl.NumberFormat("en", { notation: "compact" }).format(v)}/s`,
 		seconds: (v) => v >= 60 ? `${+(v / 60).toFixed(1)} min` : v >= 1 || v === 0 ? `${+v.toFixed(1)} s` : `${+(v * 1000).toFixed(1)} ms`,
 		times: (v) => `${+v.toFixed(2)}×`,
-		percent: (v) => `${+(v * 100).toFixed(1)} %`,
 	};
 	function clocks(list) {
 		const step = list.length > 1 ? list[1] - list[0] : 60;

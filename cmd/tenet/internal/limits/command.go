@@ -174,7 +174,7 @@ documents apply again.`,
 		}
 		for _, name := range []string{"concurrency", "rate"} {
 			if flags.Changed(name) && flags.Lookup(name).Value.String() == "0" {
-				return cli.Usagef("--%s 0: write 1 or more, or --off for no limit", name)
+				return cli.Usagef("--%s 0: write 1 or more, or leave the flag out for no bound", name)
 			}
 		}
 		setting, err := f.setting(args[0])

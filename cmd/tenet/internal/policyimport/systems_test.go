@@ -255,7 +255,7 @@ func TestT7EachFieldOfASystemIsExactApproximateOrLost(t *testing.T) {
 
 func TestT7WrongInputIsRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 	for name, c := range map[string]struct{ system, input, want string }{
-		"no kind":              {"istio", `spec: {}`, "kind: is required"},
+		"no kind":              {"dapr", `spec: {}`, "kind: is required: a manifest names what it declares"},
 		"nothing to convert":   {"istio", "kind: Service", "no VirtualService with HTTP routes was found"},
 		"an Istio timeout":     {"istio", `{kind: VirtualService, spec: {http: [{name: a, timeout: soon}]}}`, `spec.http[0].timeout: "soon" is not a duration such as`},
 		"a list of routes":     {"istio", `{kind: List, items: [{kind: VirtualService, spec: {http: 3}}]}`, "items[0].spec.http: is a number, not a list"},
