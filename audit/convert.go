@@ -26,10 +26,10 @@ func (e *Event) from(t Type, o *observe.Event) {
 	w := &o.Work
 	e.Surface, e.Key, e.WorkID, e.WorkSeq = string(w.Surface), clean(w.Key.String()), clean(w.ID), o.Seq
 	e.Parent = clean(w.Parent.String())
-	e.Operation, e.Category, e.TenantID = clean(w.Operation), clean(w.Category.Code()), clean(w.TenantID)
-	e.CorrelationID, e.TraceID, e.IdempotencyKey = clean(w.CorrelationID), clean(w.TraceID), clean(w.IdempotencyKey)
+	e.Operation, e.Category, e.TenantID = raw(w.Operation), clean(w.Category.Code()), raw(w.TenantID)
+	e.CorrelationID, e.TraceID, e.IdempotencyKey = raw(w.CorrelationID), raw(w.TraceID), raw(w.IdempotencyKey)
 	if w.Attributes.Len() > 0 {
-		e.Attributes = cleanAll(maps.Collect(w.Attributes.All()))
+		e.Attributes = rawAll(maps.Collect(w.Attributes.All()))
 	}
 	if o.Policy != nil {
 		e.PolicyID = clean(o.Policy.ID)
@@ -39,11 +39,11 @@ func (e *Event) from(t Type, o *observe.Event) {
 // note adds attributes to the work's own.
 func (e *Event) note(attributes map[string]string) {
 	if len(e.Attributes) == 0 {
-		e.Attributes = cleanAll(attributes)
+		e.Attributes = rawAll(attributes)
 	} else if len(attributes) > 0 {
 		both := maps.Clone(e.Attributes)
 		maps.Copy(both, attributes)
-		e.Attributes = cleanAll(both)
+		e.Attributes = rawAll(both)
 	}
 }
 
@@ -74,7 +74,7 @@ func (e *Event) decided(o *observe.Event, total int, ended, denied *observe.Atte
 	}
 	if denied != nil {
 		e.admitted(denied)
-		e.Denied, e.Detail = true, clean(denied.Outcome.Attributes[observe.AttrDetail])
+		e.Denied, e.Detail = true, raw(denied.Outcome.Attributes[observe.AttrDetail])
 		if own := denied.Outcome.Attributes[observe.AttrBudgetReason]; own != "" {
 			e.note(map[string]string{observe.AttrBudgetReason: own})
 		}
@@ -122,7 +122,7 @@ func (e *Event) judged(o classify.Outcome, rule decision.Rule, f decision.Facts)
 	if c := f.Classified; c != nil {
 		e.Facts.Classified = &Outcome{
 			Kind: c.Kind.String(), Category: c.Category.String(), Class: c.Class, Reason: c.Reason, PushbackNS: Nanos(c.Pushback),
-			Attributes: cleanAll(c.Attributes),
+			Attributes: rawAll(c.Attributes),
 		}
 	}
 }
@@ -174,20 +174,20 @@ func (e *Event) panicked(o *observe.Event, total int) {
 func (e *Event) idempotent(o *observe.Event) {
 	a := o.Idempotency
 	e.from(Idempotency, o)
-	e.IdempotencyKey, e.Action, e.Fence, e.TotalAttempts = clean(a.Key), a.Action, a.Fence, a.Attempts
-	e.Detail = clean(a.Detail)
+	e.IdempotencyKey, e.Action, e.Fence, e.TotalAttempts = raw(a.Key), a.Action, a.Fence, a.Attempts
+	e.Detail = raw(a.Detail)
 	if a.Tenant != "" {
-		e.TenantID = clean(a.Tenant)
+		e.TenantID = raw(a.Tenant)
 	}
 	if a.Operation != "" {
-		e.Operation = clean(a.Operation)
+		e.Operation = raw(a.Operation)
 	}
 }
 
 func (e *Event) moved(o *observe.Event) {
 	t := o.Transition
 	e.from(JobTransition, o)
-	e.From, e.To, e.Reason, e.TotalAttempts, e.Actor = t.From, t.To, t.Reason, t.Attempts, clean(t.Worker)
+	e.From, e.To, e.Reason, e.TotalAttempts, e.Actor = t.From, t.To, t.Reason, t.Attempts, raw(t.Worker)
 }
 
 func (e *Event) circuitChanged(o *observe.Event) {

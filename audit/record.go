@@ -29,6 +29,14 @@ func (l *Log) Record(ctx context.Context, e Event) error {
 		e.ID = uuidv7.New(e.Time)
 	}
 	e.SchemaVersion, e.Hash = SchemaVersion, ""
+	l.options.Redact.apply(&e)
+	e.ExceptionMessage = shorten(e.ExceptionMessage, longestText)
+	e.FinalExceptionMessage = shorten(e.FinalExceptionMessage, longestText)
+	return l.record(ctx, e)
+}
+
+// record records an event from which the redacted text was removed.
+func (l *Log) record(ctx context.Context, e Event) error {
 	if err := e.readable(); err != nil {
 		return err
 	}
@@ -82,13 +90,14 @@ func (l *Log) OperatorAction(ctx context.Context, o Operation) error {
 	}
 	var e Event
 	e.begin(OperatorAction, time.Now())
-	e.Actor, e.Action, e.Reason = clean(o.Actor), clean(o.Action), policy.ReasonOperator
+	e.Actor, e.Action, e.Reason = raw(o.Actor), clean(o.Action), policy.ReasonOperator
 	if !o.Key.IsZero() {
 		e.Key, e.Surface = clean(o.Key.String()), string(o.Key.Surface())
 	}
-	e.WorkID, e.TenantID, e.Operation, e.IdempotencyKey = clean(o.WorkID), clean(o.TenantID), clean(o.Operation), clean(o.IdempotencyKey)
-	e.From, e.To, e.Detail, e.Attributes = clean(o.From), clean(o.To), clean(o.Detail), cleanAll(o.Attributes)
-	return l.Record(ctx, e)
+	e.WorkID, e.TenantID, e.Operation, e.IdempotencyKey = clean(o.WorkID), raw(o.TenantID), raw(o.Operation), raw(o.IdempotencyKey)
+	e.From, e.To, e.Detail, e.Attributes = clean(o.From), clean(o.To), raw(o.Detail), rawAll(o.Attributes)
+	l.options.Redact.finish(&e)
+	return l.record(ctx, e)
 }
 
 // PolicyChange is the replacement of a key's policy.
@@ -112,11 +121,12 @@ func (l *Log) PolicyChanged(ctx context.Context, c PolicyChange) error {
 	if err != nil { // not reached in tests: Revise has written the same JSON
 		return err
 	}
-	e.To, e.Actor, e.Detail = revision, clean(c.Actor), clean(c.Detail)
+	e.To, e.Actor, e.Detail = revision, raw(c.Actor), raw(c.Detail)
 	if c.From != nil {
 		if e.From, err = c.From.Revise(); err != nil {
 			return err
 		}
 	}
-	return l.Record(ctx, e)
+	l.options.Redact.finish(&e)
+	return l.record(ctx, e)
 }

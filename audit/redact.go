@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Redacted replaces what a rule removes.
@@ -56,8 +57,61 @@ func (r Redaction) check() error {
 
 func (r Redaction) empty() bool { return len(r.Fields)+len(r.Patterns) == 0 }
 
+// finish removes from a converted event what must not be stored, and cuts its texts to the length that is stored.
+func (r Redaction) finish(e *Event) {
+	texts := [...]*string{
+		&e.ExceptionMessage, &e.FinalExceptionMessage, &e.ExceptionType, &e.FinalExceptionType, &e.Detail, &e.Operation, &e.TenantID,
+		&e.CorrelationID, &e.TraceID, &e.IdempotencyKey, &e.Actor,
+	}
+	var before [len(texts)]int
+	for i, s := range texts {
+		before[i] = len(*s)
+	}
+	attributes := e.Attributes
+	var classified map[string]string
+	if e.Facts != nil && e.Facts.Classified != nil {
+		classified = e.Facts.Classified.Attributes
+	}
+	r.apply(e)
+	for i, s := range texts {
+		*s = cutRedacted(*s, before[i])
+	}
+	e.Attributes = cutAll(e.Attributes, attributes)
+	if classified != nil {
+		e.Facts.Classified.Attributes = cutAll(e.Facts.Classified.Attributes, classified)
+	}
+}
+
+// cutRedacted cuts a text that had this length before it was redacted. Where it had been cut at longestRaw, a secret may stand half at
+// its end, which no pattern matches.
+func cutRedacted(s string, before int) string {
+	if before > longestRaw-utf8.UTFMax && s != Redacted {
+		s = shorten(s, max(len(s)-longestText, 0))
+	}
+	return shorten(s, longestText)
+}
+
+// cutAll is cutRedacted for attributes, given those before.
+func cutAll(m, before map[string]string) map[string]string {
+	long := false
+	for k, v := range m {
+		long = long || len(v) > longestText || len(before[k]) > longestText
+	}
+	if !long {
+		return m
+	}
+	cut := make(map[string]string, len(m))
+	for k, v := range m {
+		cut[k] = cutRedacted(v, len(before[k]))
+	}
+	return cleanAll(cut)
+}
+
 // apply removes from e what must not be stored. It copies what e shares with others first.
 func (r Redaction) apply(e *Event) {
+	if r.empty() {
+		return
+	}
 	for _, f := range r.Fields {
 		if members := redactable[f]; members != nil {
 			for _, s := range members(e) {

@@ -13,7 +13,7 @@ import (
 // even if every byte has to be escaped.
 const (
 	longestText    = 8 << 10
-	longestRaw     = 2 * longestText // of an error's text until it is redacted: the cut must not hide half a secret from a pattern
+	longestRaw     = 3 * longestText // until the text is redacted: the cut must not hide half a secret from a pattern
 	mostAttributes = 64
 	attributeBytes = 16 << 10 // of all names and values together
 	largestEvent   = 1<<20 - 1<<16
@@ -21,6 +21,9 @@ const (
 
 // clean makes text storable everywhere: valid UTF-8 without NUL (PostgreSQL takes neither), of a bounded length.
 func clean(s string) string { return shorten(plainText(s), longestText) }
+
+// raw is clean for text that [Redaction.finish] redacts and cuts.
+func raw(s string) string { return shorten(plainText(s), longestRaw) }
 
 func plainText(s string) string {
 	if plain(s) {
@@ -43,11 +46,14 @@ func shorten(s string, longest int) string {
 
 func plain(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
-// cleanAll returns m itself where nothing is to be changed.
-func cleanAll(m map[string]string) map[string]string {
+// cleanAll is clean for attributes, and rawAll is raw. They return m itself where nothing is to be changed.
+func cleanAll(m map[string]string) map[string]string { return bounded(m, clean) }
+func rawAll(m map[string]string) map[string]string   { return bounded(m, raw) }
+
+func bounded(m map[string]string, bound func(string) string) map[string]string {
 	same, size := len(m) <= mostAttributes, 0
 	for k, v := range m {
-		same, size = same && clean(k) == k && clean(v) == v, size+len(k)+len(v)
+		same, size = same && clean(k) == k && bound(v) == v, size+len(k)+min(len(v), longestText)
 	}
 	if same && size <= attributeBytes {
 		return m
@@ -55,8 +61,8 @@ func cleanAll(m map[string]string) map[string]string {
 	kept := make(map[string]string, min(len(m), mostAttributes))
 	size = 0
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		name, value := clean(k), clean(m[k])
-		if size += len(name) + len(value); len(kept) == mostAttributes || size > attributeBytes {
+		name, value := clean(k), bound(m[k])
+		if size += len(name) + min(len(value), longestText); len(kept) == mostAttributes || size > attributeBytes {
 			break
 		}
 		kept[name] = value
@@ -64,7 +70,7 @@ func cleanAll(m map[string]string) map[string]string {
 	return kept
 }
 
-// describe returns the type and the text of an error, which sealing shortens. The type is the first in its tree that says something: wrappers that
+// describe returns the type and the text of an error. The type is the first in its tree that says something: wrappers that
 // fmt, errors and this module put around errors do not.
 func describe(err error) (kind, message string) {
 	if err == nil {
@@ -75,8 +81,8 @@ func describe(err error) (kind, message string) {
 			kind, message = fmt.Sprintf("%T", err), clean(fmt.Sprintf("panic in the error's method: %v", v))
 		}
 	}()
-	message = shorten(plainText(err.Error()), longestRaw)
-	return clean(typeName(err)), message
+	message = raw(err.Error())
+	return raw(typeName(err)), message
 }
 
 func typeName(err error) string {

@@ -166,7 +166,11 @@ func (w *writer) take(it item) {
 	case it.event != nil:
 		*w.next(nil) = *it.event
 	default:
+		before := len(w.events)
 		w.convert(it.observed)
+		for i := before; i < len(w.events); i++ {
+			w.log.options.Redact.finish(&w.events[i])
+		}
 	}
 	w.encode()
 	w.queued++
@@ -258,15 +262,8 @@ func (w *writer) count() {
 
 // encode makes lines of the events that were added since the last call, while they are in the processor's cache.
 func (w *writer) encode() {
-	redact := !w.log.options.Redact.empty()
 	for i := len(w.lines); i < len(w.events); i++ {
-		e := &w.events[i]
-		if redact {
-			w.log.options.Redact.apply(e)
-		}
-		e.ExceptionMessage = shorten(e.ExceptionMessage, longestText)
-		e.FinalExceptionMessage = shorten(e.FinalExceptionMessage, longestText)
-		w.lines = append(w.lines, w.chain.place(&w.encoder, e))
+		w.lines = append(w.lines, w.chain.place(&w.encoder, &w.events[i]))
 	}
 }
 
