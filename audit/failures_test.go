@@ -280,7 +280,7 @@ func TestA2OutboxFailures(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(note, "full"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := (&outbox{note: note}).advance("1:1", nil); err == nil {
+		if err := (&outbox{note: note, at: position{1, 0}, moved: make(chan struct{})}).advance(position{1, 1}, nil); err == nil {
 			t.Error("noted in a folder")
 		}
 	})

@@ -32,6 +32,7 @@ type outbox struct {
 
 	wake    wait.Signal   // something was appended
 	closing chan struct{} // closed by close: end when everything is forwarded or the sink fails
+	closed  sync.Once
 	done    chan struct{}
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -39,6 +40,7 @@ type outbox struct {
 
 	mu    sync.Mutex
 	at    position      // behind the last forwarded line
+	stale bool          // the note does not say so yet
 	moved chan struct{} // closed when at moves
 	heads map[string]Head
 }
@@ -93,6 +95,12 @@ func (o *outbox) restore(ctx context.Context) error {
 			return fmt.Errorf("%s: damaged; delete it to have the whole outbox forwarded again: %w", o.note, err)
 		}
 		o.learn(n.Heads)
+		if end := o.file.end(); end.before(o.at) { // the file is older than the note, for example restored from a backup
+			o.report(fmt.Sprintf("the outbox ends at %v, before %v, up to which it was forwarded; what is appended is forwarded from its end", end, o.at))
+			if err := o.advance(end, nil); err != nil {
+				return err
+			}
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, headsLimit)
 	defer cancel()
@@ -151,77 +159,101 @@ func (o *outbox) run() {
 	}
 }
 
-// forward appends to the sink all lines that were not forwarded yet.
+// errEnd ends a reading of the file: what follows is not stored yet.
+var errEnd = errors.New("audit: end of the stored lines")
+
+// forward appends to the sink all stored lines that were not forwarded yet. The sink may begin a segment where the file began
+// one, because snapshots follow there.
 func (o *outbox) forward() error {
+	end, from := o.file.end(), o.position()
 	var events []Event
 	var lines [][]byte
-	var behind string
+	last := from
 	send := func() error {
-		if len(lines) == 0 {
-			return nil
+		if len(lines) > 0 {
+			entries := make([]Entry, len(lines))
+			for i := range lines {
+				entries[i] = Entry{Event: &events[i], Line: lines[i]}
+			}
+			if err := appendOnce(o.ctx, o.sink, entries); err != nil {
+				return err
+			}
 		}
-		entries := make([]Entry, len(lines))
-		for i := range lines {
-			entries[i] = Entry{Event: &events[i], Line: lines[i]}
-		}
-		if err := appendOnce(o.ctx, o.sink, entries); err != nil {
-			return err
-		}
-		err := o.advance(behind, events)
+		err := o.advance(last, events)
 		events, lines = events[:0], lines[:0]
 		return err
 	}
-	err := o.file.Read(o.ctx, o.cursor(), func(cursor string, line []byte) error {
+	after := ""
+	if from.segment > 0 {
+		after = from.String()
+	}
+	err := o.file.Read(o.ctx, after, func(cursor string, line []byte) error {
+		at, err := parsePosition(cursor)
+		if err != nil { // not reached in tests: the file's reader has made the cursor
+			return err
+		}
+		if end.before(at) {
+			return errEnd
+		}
 		e, err := ParseLine(line)
 		if err != nil { // not written here: what is appended has been encoded by the log
 			return fmt.Errorf("outbox: at %s: %w", cursor, err)
 		}
-		events, lines, behind = append(events, e), append(lines, append([]byte(nil), line...)), cursor
+		if s, ok := o.sink.(Segmenter); ok && at.segment != last.segment {
+			if err := send(); err != nil {
+				return err
+			}
+			if _, err := s.Segment(o.ctx); err != nil {
+				return err
+			}
+		}
+		events, lines, last = append(events, e), append(lines, append([]byte(nil), line...)), at
 		if len(lines) < outboxBatch {
 			return nil
 		}
 		return send()
 	})
-	if err != nil {
+	if errors.Is(err, errEnd) {
+		err = nil
+	}
+	if o.ctx.Err() != nil {
 		return err
 	}
-	return send()
+	return errors.Join(err, send()) // a damaged line does not hold back those before it
 }
 
-func (o *outbox) cursor() string {
+func (o *outbox) position() position {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.at.segment == 0 {
-		return ""
-	}
-	return o.at.String()
+	return o.at
 }
 
-// advance writes the note, and deletes files that were forwarded completely.
-func (o *outbox) advance(cursor string, events []Event) error {
-	at, err := parsePosition(cursor)
-	if err != nil { // not reached in tests: the file's reader has made the cursor
-		return err
-	}
+// advance notes what was forwarded, and deletes files that were forwarded completely. Where the note cannot be written, for
+// example because the disk is full, only a restart forwards these lines again.
+func (o *outbox) advance(at position, events []Event) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if at == o.at && !o.stale {
+		return nil
+	}
 	for i := range events {
 		o.learn([]Head{{ChainID: events[i].ChainID, Seq: events[i].Seq, Hash: events[i].Hash}})
 	}
+	if at.segment > o.at.segment {
+		o.file.removeBefore(at.segment) // first, as it makes room for the note
+	}
+	o.at, o.stale = at, true
+	close(o.moved)
+	o.moved = make(chan struct{})
 	heads := sortedHeads(o.heads)
-	raw, err := json.Marshal(forwarded{Cursor: cursor, Heads: heads[max(len(heads)-mostHeads, 0):]})
+	raw, err := json.Marshal(forwarded{Cursor: at.String(), Heads: heads[max(len(heads)-mostHeads, 0):]})
 	if err != nil { // not reached in tests: strings and numbers always have a JSON form
 		return err
 	}
 	if err := files.Write(o.note, raw); err != nil {
 		return err
 	}
-	if at.segment > o.at.segment {
-		o.file.removeBefore(at.segment)
-	}
-	o.at = at
-	close(o.moved)
-	o.moved = make(chan struct{})
+	o.stale = false
 	return nil
 }
 
@@ -254,11 +286,7 @@ func (o *outbox) close(ctx context.Context) error {
 	if o == nil {
 		return nil
 	}
-	select {
-	case <-o.closing:
-	default:
-		close(o.closing)
-	}
+	o.closed.Do(func() { close(o.closing) })
 	select {
 	case <-o.done:
 	case <-ctx.Done():

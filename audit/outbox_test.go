@@ -1,11 +1,13 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -131,4 +133,166 @@ func TestA2DamagedOutboxIsAnError(t *testing.T) {
 		t.Errorf("a line that is not an event: %v", err)
 	}
 	closeLog(t, l)
+}
+
+// chained returns n sealed lines of a chain.
+func chained(id string, n int) (lines [][]byte) {
+	var w encoder
+	c, s := chain{id: id}, newSealer()
+	for range n {
+		var e Event
+		e.begin(OperatorAction, time.Now())
+		e.Actor, e.Action = "ann", "job_requeue"
+		start := len(w.b)
+		l := c.place(&w, &e)
+		s.seal(w.b, start, l, &e)
+		lines = append(lines, append(bytes.Clone(w.b[start:l.end]), '\n'))
+	}
+	return lines
+}
+
+// TestA2OutboxForwardsWhatIsAppendedToAnOlderFile: the file lacks lines that the note has, as after a restored backup.
+func TestA2OutboxForwardsWhatIsAppendedToAnOlderFile(t *testing.T) {
+	dir := t.TempDir()
+	var sink MemorySink
+	o := Options{Mode: Outbox, Outbox: dir}
+	l := open(t, &sink, o)
+	for range 3 {
+		if err := l.Append(bg, failed("a", 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Flush(bg); err != nil {
+		t.Fatal(err)
+	}
+	closeLog(t, l)
+	path := filepath.Join(dir, "outbox.jsonl")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.SplitAfter(raw, []byte("\n"))[0], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reported := 0
+	o.Reports = observe.Func(func(context.Context, *observe.Event) { reported++ })
+	l = open(t, &sink, o)
+	if err := l.Append(bg, failed("b", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Flush(bg); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(sink.Events(), func(e Event) bool { return e.WorkID == "b" }) || reported != 1 {
+		t.Errorf("the new event is lost, or not reported: %d reports", reported)
+	}
+	closeLog(t, l)
+}
+
+// TestA2OutboxForwardsOnlyStoredLines: an append that fails is taken back, and must not have been forwarded.
+func TestA2OutboxForwardsOnlyStoredLines(t *testing.T) {
+	var sink MemorySink
+	l := open(t, &sink, Options{Mode: Outbox, Outbox: t.TempDir()})
+	if err := l.Append(bg, failed("a", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Flush(bg); err != nil {
+		t.Fatal(err)
+	}
+	before := len(sink.Events())
+	f := l.outbox.file
+	if _, err := f.file.WriteAt(chained("other", 1)[0], f.size); err != nil { // as before its sync
+		t.Fatal(err)
+	}
+	if err := l.outbox.forward(); err != nil || len(sink.Events()) != before {
+		t.Errorf("%d events are forwarded: %v", len(sink.Events())-before, err)
+	}
+	closeLog(t, l)
+}
+
+func TestA2OutboxForwardsTheLinesBeforeADamagedOne(t *testing.T) {
+	dir := t.TempDir()
+	lines := bytes.Join(append(chained("c", 3), append(make([]byte, 512), '\n')), nil)
+	if err := os.WriteFile(filepath.Join(dir, "outbox.jsonl"), lines, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var sink MemorySink
+	reported := make(chan struct{})
+	l := open(t, &sink, Options{Mode: Outbox, Outbox: dir, Reports: observe.Func(func(context.Context, *observe.Event) { close(reported) })})
+	<-reported
+	if n := len(sink.Events()); n != 3 {
+		t.Errorf("%d events", n)
+	}
+	closeLog(t, l)
+}
+
+// TestA2OutboxLetsTheSinkRotate: where the outbox begins a file, the sink may begin one.
+func TestA2OutboxLetsTheSinkRotate(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "audit.jsonl")
+	sink := openFile(t, path, FileOptions{MaxSize: 4000})
+	defer sink.Close()
+	l := open(t, sink, Options{Mode: Outbox, Outbox: filepath.Join(dir, "outbox")})
+	l.outbox.file.options.MaxSize = 4000
+	for i := range 30 {
+		if err := l.Append(bg, failed(fmt.Sprint("work", i), 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Flush(bg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeLog(t, l)
+	list, err := sink.names.ended()
+	if err != nil || len(list) < 3 {
+		t.Errorf("files %v %v", list, err)
+	}
+	for _, n := range list { // each can be replayed by itself
+		if r, err := Replay(bg, NewFileSource(sink.names.rotated(n)), ReplayOptions{}); err != nil || r.Decisions == 0 || r.CannotReplay.Policy > 0 {
+			t.Errorf("file %d: %+v %v", n, r, err)
+		}
+	}
+}
+
+// TestA2OutboxGoesOnWithoutItsNote: what was forwarded is not forwarded again and again while the note cannot be written.
+func TestA2OutboxGoesOnWithoutItsNote(t *testing.T) {
+	dir := t.TempDir()
+	var sink MemorySink
+	l := open(t, &sink, Options{Mode: Outbox, Outbox: dir})
+	if err := l.Append(bg, failed("a", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Flush(bg); err != nil {
+		t.Fatal(err)
+	}
+	note := filepath.Join(dir, "forwarded.json")
+	_ = os.Remove(note)
+	if err := os.MkdirAll(filepath.Join(note, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Append(bg, failed("b", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Flush(bg); err != nil {
+		t.Fatal(err)
+	}
+	n := len(sink.Events())
+	for range 3 {
+		if err := l.outbox.forward(); err == nil {
+			t.Error("the note is written into a folder")
+		}
+	}
+	if len(sink.Events()) != n {
+		t.Errorf("%d events are forwarded again", len(sink.Events())-n)
+	}
+	if err := os.RemoveAll(note); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.outbox.forward(); err != nil {
+		t.Error(err)
+	}
+	closeLog(t, l)
+	if raw, err := os.ReadFile(note); err != nil || !strings.Contains(string(raw), `"cursor":"1:`) {
+		t.Errorf("the note at the end: %s %v", raw, err)
+	}
 }

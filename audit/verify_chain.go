@@ -10,6 +10,8 @@ const (
 	// recentEvents is how many events of each chain are kept, to distinguish duplicates from inserted lines. A series of older
 	// lines is unchanged if its hashes link it to an event that is kept.
 	recentEvents = 1024
+	// recentChains is how many chains have them: those that were written to last.
+	recentChains = 256
 	// maxGaps and maxSuspects bound the memory for a log that is damaged in many places.
 	maxGaps     = 4096
 	maxSuspects = 4096
@@ -55,12 +57,12 @@ type chainState struct {
 	last     place
 	recent   []place // a ring of the last events
 	next     int     // the ring's next place
-	forgot   bool    // a saved state has left out events that the ring had
+	forgot   bool    // events were left out that the ring had
 	rival    *place  // a second event with the last one's number and predecessor; their successor shows which is genuine
 	gaps     []gap
 	run      *run
 	verified uint64
-	after    uint64 // the last number before the log; its event is not in the log
+	after    uint64 // the last number before the log; lines up to it are duplicates if they lead up to its hash
 }
 
 // run is a series of old lines that follow each other. They are duplicates if they lead up to a recent event.
@@ -73,12 +75,15 @@ func (c *chainState) fault(kind FaultKind, p *place) Fault {
 	return Fault{Index: p.index, ChainID: c.id, Seq: p.seq, EventID: string(p.event), Kind: kind}
 }
 
+// find returns the event with a number if it is a recent one. The last one is, even if it came before the log.
 func (c *chainState) find(seq uint64) *place {
-	i := slices.IndexFunc(c.recent, func(p place) bool { return p.seq == seq })
-	if i < 0 {
-		return nil
+	if i := slices.IndexFunc(c.recent, func(p place) bool { return p.seq == seq }); i >= 0 {
+		return &c.recent[i]
 	}
-	return &c.recent[i]
+	if c.last.seq == seq {
+		return &c.last
+	}
+	return nil
 }
 
 // suspect keeps an unsound line until it is known whether it was changed or inserted.
@@ -147,12 +152,33 @@ func (v *verifier) advance(c *chainState, index int, l *link) {
 	v.events++
 	c.events++
 	c.last.set(index, l)
+	if len(c.recent) == 0 {
+		v.giveRing(c)
+	}
+	c.keep(&c.last)
+	v.compareHeads(c, &c.last)
+}
+
+// keep adds an event to the recent ones.
+func (c *chainState) keep(p *place) {
 	if len(c.recent) < recentEvents {
 		c.recent = append(c.recent, place{})
 	}
-	c.recent[c.next].set(index, l)
+	kept := &c.recent[c.next]
+	event := append(kept.event[:0], p.event...)
+	*kept = *p
+	kept.event = event
 	c.next = (c.next + 1) % recentEvents
-	v.compareHeads(c, &c.last)
+}
+
+// giveRing lets a chain keep recent events, in place of the chain that was written to longest ago if too many do.
+func (v *verifier) giveRing(c *chainState) {
+	if len(v.rings) == recentChains {
+		oldest := slices.MinFunc(v.rings, func(a, b *chainState) int { return a.last.index - b.last.index })
+		oldest.recent, oldest.next, oldest.forgot = nil, 0, true
+		v.rings = slices.DeleteFunc(v.rings, func(x *chainState) bool { return x == oldest })
+	}
+	v.rings = append(v.rings, c)
 }
 
 // late adds a line whose number the chain has passed already.
@@ -164,7 +190,7 @@ func (v *verifier) late(c *chainState, index int, l *link) {
 	if v.fill(c, l) {
 		return
 	}
-	if !c.forgot && len(c.recent) < recentEvents || len(c.recent) > 0 && l.seq > c.recent[c.next%len(c.recent)].seq { // in the place of an unsound line
+	if l.seq > c.after && (!c.forgot && len(c.recent) < recentEvents || len(c.recent) > 0 && l.seq > c.recent[c.next%len(c.recent)].seq) { // in the place of an unsound line
 		v.duplicates++
 		return
 	}
@@ -188,7 +214,7 @@ func (v *verifier) sameNumber(c *chainState, known *place, index int, l *link) {
 		v.duplicates++
 	case c.rival != nil && c.rival.hash == l.hash:
 		v.duplicates++
-	case l.seq == c.last.seq && l.prev == c.last.prev && c.rival == nil:
+	case known.index >= 0 && l.seq == c.last.seq && l.prev == c.last.prev && c.rival == nil:
 		c.rival = &place{}
 		c.rival.set(index, l)
 		if v.compareHeads(c, c.rival) { // then the rival is genuine

@@ -182,7 +182,11 @@ func ResumeVerification(state []byte) (*Verification, error) {
 		f.faults[fault.Kind] = fault
 	}
 	for _, c := range saved.Chains {
-		f.chains[c.ID] = c.restore()
+		restored := c.restore()
+		f.chains[c.ID] = restored
+		if len(restored.recent) > 0 {
+			f.giveRing(restored)
+		}
 	}
 	for _, s := range saved.Suspects {
 		f.suspects = append(f.suspects, suspect{s.Fault, s.Changed})

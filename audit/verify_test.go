@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -390,6 +391,54 @@ func TestA3PartOfALogIsVerifiedAfterAHead(t *testing.T) {
 	}
 	if _, err := audit.Verify(context.Background(), log, audit.VerifyOptions{After: []audit.Head{{Hash: after.After[0].Hash}}}); err == nil {
 		t.Error("a head without a chain is accepted")
+	}
+}
+
+// TestA3LinesBeforeAHeadLeadUpToIt: lines that After covers are duplicates only if they are the events that it covers.
+func TestA3LinesBeforeAHeadLeadUpToIt(t *testing.T) {
+	log := plain(t, "a", 0, 30)
+	forged := plain(t, "a", 500, 20) // other events in the same places
+	replaced := log.clone()
+	replaced[10] = forged[10]
+	for name, c := range map[string]struct {
+		log    lines
+		intact bool
+	}{
+		"whole":                {log, true},
+		"from the middle":      {log[12:], true},
+		"a batch again":        {append(log[20:25].clone(), append(log[15:20].clone(), log[25:]...)...), true},
+		"one replaced":         {replaced, false},
+		"one removed":          {append(log[:10].clone(), log[11:]...), false},
+		"the last one removed": {append(log[:19].clone(), log[20:]...), false},
+		"the last one forged":  {append(lines{forged[19]}, log[20:]...), false},
+		"one inserted":         {append(log[20:22].clone(), append(lines{forged[4]}, log[22:]...)...), false},
+	} {
+		r, err := audit.Verify(context.Background(), c.log, audit.VerifyOptions{After: []audit.Head{headOf(t, log[:20])}})
+		if err != nil || r.Intact() != c.intact || r.Events != 10 {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// TestA3ManyChains: events of chains that were written to long ago are not kept, and their last one is still known.
+func TestA3ManyChains(t *testing.T) {
+	var log lines
+	var heads []audit.Head
+	var first lines
+	for i := range 300 {
+		c := plain(t, fmt.Sprint("chain", i), 10*i, 10)
+		if i == 0 {
+			first = c
+		}
+		log, heads = append(log, c...), append(heads, headOf(t, c))
+	}
+	log = append(log, first[5:]...) // a batch again
+	r := verify(t, log, heads...)
+	if !r.Intact() || r.Duplicates != 5 || !r.TailVerified {
+		t.Errorf("%d duplicates, %v", r.Duplicates, r.Faults)
+	}
+	if r := verify(t, append(log, first[2:4]...)); r.Intact() {
+		t.Error("old lines that lead to nothing known are duplicates")
 	}
 }
 
