@@ -269,7 +269,7 @@ func ofDelay(e *Event, p *policy.Policy) []string {
 	unjittered := p.Retry
 	unjittered.Jitter = policy.JitterNone
 	paths := []string{"retry.backoff"}
-	if d := decision.Delay(&unjittered, 0, max(e.StateNumber, 1)-1); unjittered.MaxBackoff > 0 && d >= unjittered.MaxBackoff {
+	if d := decision.Delay(&unjittered, 0, max(e.stateAttempt(), 1)-1); unjittered.MaxBackoff > 0 && d >= unjittered.MaxBackoff {
 		paths = []string{"retry.backoff_cap"}
 	} else if e.StateNumber > 1 && unjittered.BackoffMultiplier > 1 {
 		paths = append(paths, "retry.backoff_multiplier")

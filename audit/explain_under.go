@@ -86,7 +86,7 @@ func (s *simulator) alternative(x *step) *Alternative {
 		Same: v.Action == x.verdict.Action && v.Reason == x.verdict.Reason && v.Delay == x.verdict.Delay,
 	}
 	if v.Action == decision.Retry {
-		a.Range = rangeOf(p, x.e.StateNumber)
+		a.Range = rangeOf(p, x.e.stateAttempt())
 	}
 	return a
 }
@@ -112,7 +112,7 @@ func (s *Step) ground(e *Event, p *policy.Policy) {
 		}
 	}
 	if p != nil && e.Decision == decision.Retry.String() && !e.External {
-		s.Range = rangeOf(p, e.StateNumber)
+		s.Range = rangeOf(p, e.stateAttempt())
 	}
 }
 

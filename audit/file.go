@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 // FileOptions of a [FileSink]. The zero value rotates at 256 MiB and makes every batch durable.
 type FileOptions struct {
 	// MaxSize is the size, in bytes, at which the sink starts a new file. Default 256 MiB; negative means never. While events
-	// arrive without a pause, a file may exceed it by 16 MiB and a batch.
+	// arrive without a pause, a file may exceed it by 16 MiB and a batch; so it does behind the outbox of a log.
 	MaxSize int64
 	// Sync says when appended entries are made durable: 0 means before Append returns, a positive duration at most that much
 	// later. A negative one never syncs, which leaves it to the operating system. Only 0 loses nothing in a power failure.
@@ -28,6 +29,9 @@ const defaultMaxSize = 256 << 20
 // audit-000001.jsonl, the next audit-000002.jsonl) and starts a new one; old files may be moved away or deleted. Two more
 // files are in the same directory: audit.heads.json, the heads of the chains in the files before the current one, and
 // audit.lock. Only the owner can read the files.
+//
+// The names of the other files are made from the name without its extension, and of rotated files with a number of six digits or
+// more behind a hyphen; two logs in one directory need names that differ in more.
 //
 // A lock keeps other writers out, in this process and in others. Opening the file cuts off an unfinished line that a crash
 // left behind; its Append never returned. FileSink is safe for concurrent use.
@@ -221,20 +225,30 @@ func (s *FileSink) Close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// checkContent returns an error for a file that is not an audit log. A file that begins with zeros may be one: a crash can
-// leave zeros behind.
+// beginnings are how lines may begin: every event has a chain_id, before which only these members stand.
+var beginnings = [][]byte{
+	[]byte(`{"action":`), []byte(`{"actor":`), []byte(`{"attempt_number":`), []byte(`{"attributes":`), []byte(`{"budget_allowed":`),
+	[]byte(`{"budget_reason":`), []byte(`{"chain_id":`),
+}
+
+// checkContent returns an error for a file that is not an audit log. A file that begins with a block of zeros may be one: a crash
+// can leave them behind.
 func checkContent(f *os.File) error {
-	var first [1]byte
-	if n, err := f.ReadAt(first[:], 0); n == 0 {
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	first := make([]byte, 512)
+	n, err := f.ReadAt(first, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if first[0] != '{' && first[0] != 0 {
-		return errors.New("the file does not hold audit events; use another file")
+	first = first[:n]
+	if len(bytes.TrimLeft(first, "\x00")) == 0 {
+		return nil
 	}
-	return nil
+	for _, b := range beginnings {
+		if n := min(len(b), len(first)); bytes.Equal(b[:n], first[:n]) {
+			return nil
+		}
+	}
+	return errors.New("the file does not hold audit events; use another file")
 }
 
 // endOfLines returns the size of a file up to the end of its last complete line.

@@ -55,17 +55,27 @@ func logTo(t testing.TB, sink Sink, n int) {
 	closeLog(t, l)
 }
 
+// TestA3AForeignFileIsNotChanged: a file that cannot be a log is refused, and nothing is cut off it.
 func TestA3AForeignFileIsNotChanged(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notes.txt")
-	const notes = "buy milk\nand bread"
-	if err := os.WriteFile(path, []byte(notes), 0o600); err != nil {
-		t.Fatal(err)
+	for _, content := range []string{"buy milk\nand bread", `{"policies":[]}`, "{\n  \"a\": 1\n}", "\x00\x00\x00\x20ftypisom", "{}\n"} {
+		path := filepath.Join(t.TempDir(), "audit.jsonl")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := OpenFile(path, FileOptions{}); err == nil || !strings.Contains(err.Error(), "use another file") {
+			t.Errorf("%q: %v", content, err)
+			s.Close()
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != content {
+			t.Errorf("%q became %q, %v", content, got, err)
+		}
 	}
-	if _, err := OpenFile(path, FileOptions{}); err == nil || !strings.Contains(err.Error(), "use another file") {
-		t.Errorf("error %v", err)
-	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != notes {
-		t.Errorf("the file holds %q: %v", got, err)
+	for _, content := range []string{"", "{", `{"ac`, `{"action":"x`, strings.Repeat("\x00", 4096), strings.Repeat("\x00", 512) + "x\n"} { // what a crash leaves
+		path := filepath.Join(t.TempDir(), "audit.jsonl")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		openFile(t, path, FileOptions{}).Close()
 	}
 }
 

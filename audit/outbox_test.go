@@ -123,13 +123,13 @@ func TestA2DamagedOutboxIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = os.Remove(note)
-	if err := os.WriteFile(filepath.Join(dir, "outbox.jsonl"), []byte("{}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "outbox.jsonl"), []byte("{\"actor\":\"\"}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	reported := make(chan struct{})
 	l := open(t, &MemorySink{}, Options{Mode: Outbox, Outbox: dir, Reports: observe.Func(func(context.Context, *observe.Event) { close(reported) })})
 	<-reported
-	if err := l.Stats().Failing; !errors.Is(err, ErrLine) || !strings.Contains(err.Error(), "outbox: at 1:3") {
+	if err := l.Stats().Failing; !errors.Is(err, ErrLine) || !strings.Contains(err.Error(), "outbox: at 1:13") {
 		t.Errorf("a line that is not an event: %v", err)
 	}
 	closeLog(t, l)

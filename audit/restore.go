@@ -62,7 +62,7 @@ func (o Outcome) Restore() (classify.Outcome, error) {
 // State returns the state that led to the recorded decision. The external delay of stopped work is not recorded.
 func (e *Event) State() decision.State {
 	s := decision.State{
-		Surface: policy.Surface(e.Surface), Attempt: e.StateNumber, MaxAttempts: e.StateLimit, Left: decision.Unbounded,
+		Surface: policy.Surface(e.Surface), Attempt: e.stateAttempt(), MaxAttempts: e.StateLimit, Left: decision.Unbounded,
 		LeftReason: e.LeftReason, Seed: e.Seed,
 	}
 	if e.LeftNS != nil {
@@ -73,6 +73,12 @@ func (e *Event) State() decision.State {
 	}
 	return s
 }
+
+// mostStateAttempt is above any number of attempts that limits allow. A higher one was not recorded by Tenet, and would take its
+// readers long: with decorrelated jitter, each delay is computed from the one before.
+const mostStateAttempt = 1 << 16
+
+func (e *Event) stateAttempt() int { return min(e.StateNumber, mostStateAttempt) }
 
 // Verdict returns the recorded decision.
 func (e *Event) Verdict() (decision.Verdict, error) {
