@@ -197,7 +197,7 @@ func (o *outbox) forward() error {
 		}
 		e, err := ParseLine(line)
 		if err != nil { // not written here: what is appended has been encoded by the log
-			return fmt.Errorf("outbox: at %s: %w", cursor, err)
+			return errors.Join(fmt.Errorf("outbox: at %s: %w", cursor, err), send()) // it does not hold back those before it
 		}
 		if s, ok := o.sink.(Segmenter); ok && at.segment != last.segment {
 			if err := send(); err != nil {
@@ -213,13 +213,10 @@ func (o *outbox) forward() error {
 		}
 		return send()
 	})
-	if errors.Is(err, errEnd) {
-		err = nil
-	}
-	if o.ctx.Err() != nil {
+	if err != nil && !errors.Is(err, errEnd) {
 		return err
 	}
-	return errors.Join(err, send()) // a damaged line does not hold back those before it
+	return send()
 }
 
 func (o *outbox) position() position {
