@@ -165,9 +165,8 @@ func (c *chainState) keep(p *place) {
 		c.recent = append(c.recent, place{})
 	}
 	kept := &c.recent[c.next]
-	event := append(kept.event[:0], p.event...)
-	*kept = *p
-	kept.event = event
+	kept.index, kept.seq, kept.hash, kept.prev = p.index, p.seq, p.hash, p.prev
+	kept.event = append(kept.event[:0], p.event...)
 	c.next = (c.next + 1) % recentEvents
 }
 
