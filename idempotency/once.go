@@ -77,21 +77,25 @@ func once[T any](ctx context.Context, g *Guard, e *Effect[T], op func(context.Co
 	returned := false
 	defer func() {
 		if !returned { // op or the codec panicked, or ended the goroutine
-			_ = t.interrupted(ctx, errPanicked) // the panic itself reaches the caller
+			_ = t.interrupted(ctx) // the panic itself reaches the caller
 		}
 	}()
 	o.Ran = true
 	var raw []byte
 	var present bool
-	if o.Value, o.Err = op(t.ctx); o.Err == nil {
-		raw, present, err = encode(e.Codec, o.Value)
+	var how ending
+	var encoding Failure
+	if o.Value, o.Err = op(t.ctx); o.Err != nil {
+		how = g.endingOf(o.Err)
+	} else if raw, present, err = encode(e.Codec, o.Value); err != nil {
+		encoding = Failure{FailureResultNotEncoded, clean(err.Error())}
 	}
-	returned = true
+	returned = true // what follows does not run the user's code
 	switch {
 	case o.Err != nil:
-		o.Unrecorded = t.failed(ctx, o.Err)
+		o.Unrecorded = t.failed(ctx, how)
 	case err != nil:
-		o.Unrecorded = t.completeWithout(ctx, Failure{FailureResultNotEncoded, clean(err.Error())})
+		o.Unrecorded = t.completeWithout(ctx, encoding)
 	default:
 		o.Unrecorded = t.Complete(ctx, raw, present)
 		t.recycle()
@@ -114,22 +118,35 @@ func OutcomeUnknown(err error) error {
 	return &unknownOutcome{classify.Permanent(err)}
 }
 
+// ending is how an effect ended that returned an error.
+type ending struct {
+	unknown, final bool
+	failure        *Failure
+}
+
+// endingOf runs the error's methods and the guard's classifier, which may panic.
+func (g *Guard) endingOf(cause error) ending {
+	_, unknown := errors.AsType[*unknownOutcome](cause)
+	return ending{unknown: unknown, final: !unknown && g.final(cause), failure: failureOf(cause)}
+}
+
 // failed settles the claim of an effect that returned an error.
-func (t *Ticket) failed(ctx context.Context, cause error) error {
-	if _, unknown := errors.AsType[*unknownOutcome](cause); unknown {
-		return t.interrupted(ctx, cause)
+func (t *Ticket) failed(ctx context.Context, e ending) error {
+	switch {
+	case e.unknown && !t.guard.options.ReplaySafe:
+		t.Abandon()
+		return nil
+	case e.final:
+		return t.fail(ctx, e.failure)
 	}
-	if t.guard.final(cause) {
-		return t.Fail(ctx, cause)
-	}
-	return t.Release(ctx, cause)
+	return t.release(ctx, e.failure)
 }
 
 // interrupted gives up the claim of an effect that may or may not have happened. If the guard is ReplaySafe, the effect may
 // run again at once.
-func (t *Ticket) interrupted(ctx context.Context, cause error) error {
+func (t *Ticket) interrupted(ctx context.Context) error {
 	if t.guard.options.ReplaySafe {
-		return t.Release(ctx, cause)
+		return t.Release(ctx, errPanicked)
 	}
 	t.Abandon()
 	return nil

@@ -126,11 +126,24 @@ func encodesText(t reflect.Type) bool { return t.Implements(textMarshaler) }
 
 // encodesItself reports whether the value has its own JSON or text encoding.
 func encodesItself(v reflect.Value) bool {
-	return v.Kind() != reflect.Interface && (v.Type().Implements(marshaler) || encodesText(v.Type()))
+	switch t := v.Type(); v.Kind() {
+	case reflect.Interface:
+		return false
+	case reflect.Pointer:
+		return t.Implements(marshaler) || encodesText(t)
+	default: // a pointer also has the methods of the value
+		t = reflect.PointerTo(t)
+		return t.Implements(marshaler) || encodesText(t)
+	}
 }
 
 // encoded lets encoding/json encode a struct, bytes or a value with its own encoding, and makes the result plain.
 func encoded(path string, v reflect.Value, depth int) (any, error) {
+	if v.Kind() != reflect.Pointer { // encoding/json uses methods of a pointer only where it can take one
+		p := reflect.New(v.Type())
+		p.Elem().Set(v)
+		v = p
+	}
 	raw, err := json.Marshal(v.Interface())
 	if err != nil {
 		return nil, &KeyError{path, err.Error()}

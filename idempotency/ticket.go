@@ -106,7 +106,11 @@ func (t *Ticket) due() {
 		t.cancel(errSlow)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), lease/3)
+	longest := lease / 3
+	if left := time.Until(t.end); left > 0 { // an answer that comes after the lapse is of no use
+		longest = min(longest, left)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), longest)
 	defer cancel()
 	done := make(chan struct{})
 	t.renewal, t.abort = done, cancel
@@ -200,13 +204,21 @@ func (t *Ticket) completeWithout(ctx context.Context, f Failure) error {
 // Fail records that the effect has failed for good, with its error: later callers get the error and do not run. Errors are
 // as for [Ticket.Complete].
 func (t *Ticket) Fail(ctx context.Context, cause error) error {
-	return t.settle(ctx, Settlement{State: Failed, Failure: failureOf(cause)}, actionFailed)
+	return t.fail(ctx, failureOf(cause))
+}
+
+func (t *Ticket) fail(ctx context.Context, f *Failure) error {
+	return t.settle(ctx, Settlement{State: Failed, Failure: f}, actionFailed)
 }
 
 // Release records that the effect ended without an outcome to keep, so that the next caller runs. The cause may be nil.
 // Errors are as for [Ticket.Complete].
 func (t *Ticket) Release(ctx context.Context, cause error) error {
-	return t.settle(ctx, Settlement{State: Released, Failure: failureOf(cause)}, actionReleased)
+	return t.release(ctx, failureOf(cause))
+}
+
+func (t *Ticket) release(ctx context.Context, f *Failure) error {
+	return t.settle(ctx, Settlement{State: Released, Failure: f}, actionReleased)
 }
 
 // Abandon gives up the claim without a record, because it is not known whether the effect happened. Until the lease ends,

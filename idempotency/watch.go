@@ -7,11 +7,12 @@ import (
 
 // watch waits for the first renewal of all claims of a guard with a single timer: most effects end before their first renewal
 // is due, and a timer for each would cost more than the rest of the guard. The leases of a guard are equally long, so claims
-// become due in the order of their begins. When the last claim leaves, the timer is not stopped, but it is not set again.
+// become due in about the order in which they come. When the last claim leaves, the timer is not stopped, but it is not set again.
 type watch struct {
 	mu          sync.Mutex // guards all below; never held together with a ticket's
 	after       time.Duration
-	first, last *Ticket
+	first, last *Ticket     // in the order in which they are due
+	timer       *time.Timer // for the first, or one that has left; nil before the first
 	set         bool
 }
 
@@ -22,20 +23,40 @@ type watched struct {
 	prev, next *Ticket
 }
 
-func (w *watch) add(t *Ticket, now time.Time) {
+// add adds a claim that was asked for at a time.
+func (w *watch) add(t *Ticket, asked time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t.watched = watched{in: true, due: now.Add(w.after), prev: w.last}
-	if w.last == nil {
-		w.first = t
+	due := asked.Add(w.after)
+	prev := w.last
+	for prev != nil && prev.watched.due.After(due) { // the store's answer took long
+		prev = prev.watched.prev
+	}
+	next := w.first
+	if prev != nil {
+		next, prev.watched.next = prev.watched.next, t
 	} else {
-		w.last.watched.next = t
+		w.first = t
 	}
-	w.last = t
-	if !w.set {
-		w.set = true
-		time.AfterFunc(w.after, w.look)
+	if next != nil {
+		next.watched.prev = t
+	} else {
+		w.last = t
 	}
+	t.watched = watched{in: true, due: due, prev: prev, next: next}
+	if !w.set || prev == nil && next != nil {
+		w.wake(due)
+	}
+}
+
+// wake sets the timer.
+func (w *watch) wake(at time.Time) {
+	w.set = true
+	if w.timer == nil {
+		w.timer = time.AfterFunc(time.Until(at), w.look)
+		return
+	}
+	w.timer.Reset(time.Until(at))
 }
 
 // remove removes a ticket from the list, if it is still there.
@@ -74,6 +95,6 @@ func (w *watch) look() {
 		time.AfterFunc(0, t.due)
 	}
 	if w.set = w.first != nil; w.set {
-		time.AfterFunc(w.first.watched.due.Sub(now), w.look)
+		w.wake(w.first.watched.due)
 	}
 }

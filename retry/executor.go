@@ -208,7 +208,7 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 			return p
 		}
 	}
-	p, changed, evicted := e.install(key, state, answer)
+	p, changed, evicted := e.install(key, answer)
 	e.reportMissing(p)
 	if changed.Changed() && e.options.Observer != nil {
 		e.notify(context.Background(), &observe.Event{
@@ -263,15 +263,13 @@ func sameFault(a, b error) bool {
 
 // install prepares a plan and keeps it under its key. changed is the resulting change of the key's breaker; evicted is true
 // the first time that another key is evicted.
-func (e *Executor) install(key policy.Key, state *keyState, answer source) (p *plan, changed circuit.Transition, evicted bool) {
+func (e *Executor) install(key policy.Key, answer source) (p *plan, changed circuit.Transition, evicted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	current := e.keys.get(key)
-	switch {
-	case current != nil:
-		state = current // another goroutine may have added it meanwhile
-	case state == nil:
-		state = &keyState{key: key}
+	state := current // another goroutine may have added it meanwhile
+	if state == nil {
+		state = &keyState{key: key} // also for a key that was evicted meanwhile: what it had has left the shared limits
 	}
 	if e.versioned != nil && current != nil {
 		if newer := current.plan.Load(); newer.source.version != answer.version && newer.source.version == e.versioned.Version() {

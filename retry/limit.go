@@ -72,23 +72,23 @@ func (r *run) enter(l *launch, kind budget.AttemptKind) policy.Reason {
 	}
 	began := r.e.elapsed()
 	longest, end := r.mayWait(kind)
+	reason := policy.Reason("")
 	if l.place.limiter == nil {
-		if reason := r.queue(l, longest, end); reason != "" {
-			return reason
-		}
+		reason = r.queue(l, longest, end)
 	}
-	if m.Rated() {
-		if reason := r.awaitTurn(l, began+longest); reason != "" {
-			return reason
-		}
+	if reason == "" && m.Rated() {
+		reason = r.awaitTurn(l, began+longest)
 	}
 	if l.place.waited == 0 {
-		return ""
+		return reason
 	}
 	l.began = r.e.elapsed()
 	l.place.waited = l.began - began
 	if r.recorded() {
 		l.started = r.rec.now(r.e)
+	}
+	if reason != "" {
+		return reason
 	}
 	return r.passAgain(l, kind)
 }

@@ -302,7 +302,7 @@ func (rec *recorder) limit(r *run, change limit.Change) {
 func (rec *recorder) finish(r *run, reason policy.Reason, err error, t *observe.Timeline) {
 	byLaunch := func(a, b observe.AttemptRecord) int { return a.Attempt - b.Attempt }
 	var end time.Time
-	if n := len(rec.attempts); n > 0 && r.backoff == 0 {
+	if n := len(rec.attempts); n > 0 && r.backoff == 0 && r.fellBack == "" && r.options.guard == nil {
 		end = rec.attempts[n-1].End // the call has not waited since
 	} else {
 		end = rec.now(r.e)

@@ -1,0 +1,116 @@
+package retry_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenetdev/tenet/adapter/memory"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+	"github.com/tenetdev/tenet/sharing"
+)
+
+// TestB3ARefusedAttemptTellsHowLongItWaited: most waits for a limit that matter end with a refusal.
+func TestB3ARefusedAttemptTellsHowLongItWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := exact(1)
+		p.Limit = policy.Limit{Concurrency: 1, MaxWait: 500 * time.Millisecond}
+		e := executor(t, p)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = e.Do(bg, key, func(context.Context) error { time.Sleep(5 * time.Second); return nil })
+		}()
+		synctest.Wait()
+		tl, err := e.DoWithTimeline(bg, key, func(context.Context) error { return nil })
+		if w := tl.Attempts[0].Outcome.Attributes[observe.AttrLimitWait]; err == nil || w != "500ms" {
+			t.Errorf("limit_wait is %q, %v", w, err)
+		}
+		if d := tl.End.Sub(tl.Start); d != 500*time.Millisecond {
+			t.Errorf("the timeline lasts %s", d)
+		}
+		<-done
+	})
+}
+
+func TestR5ATimelineLastsUntilItsFallbackHasRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := executor(t, exact(1))
+		tl, err := e.DoWithTimeline(bg, key, func(context.Context) error { return errDown }, retry.WithFallback(func(context.Context, error) error {
+			time.Sleep(2 * time.Second)
+			return nil
+		}))
+		if d := tl.End.Sub(tl.Start); d != 2*time.Second || err != nil {
+			t.Errorf("the timeline lasts %s, %v", d, err)
+		}
+	})
+}
+
+// hooked is a provider that runs a function once while it is asked.
+type hooked struct {
+	policy.Provider
+	version atomic.Uint64
+	hook    atomic.Pointer[func()]
+}
+
+func (h *hooked) Version() uint64 { return h.version.Load() }
+
+func (h *hooked) Policy(ctx context.Context, k policy.Key) (*policy.Policy, error) {
+	if f := h.hook.Swap(nil); f != nil {
+		(*f)()
+	}
+	return h.Provider.Policy(ctx, k)
+}
+
+// TestB3AKeyEvictedWhileItsPolicyIsReadSharesItsLimit: what an evicted key had has left the shared limits.
+func TestB3AKeyEvictedWhileItsPolicyIsReadSharesItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := exact(1)
+		p.Limit = policy.Limit{Concurrency: 1, MaxWait: time.Minute, Scope: policy.ScopeShared}
+		store := memory.Open().Limits()
+		hubs := []*sharing.Hub{sharing.NewHub(store), sharing.NewHub(store)}
+		defer func() {
+			for _, h := range hubs {
+				_ = h.Close(context.Background())
+			}
+		}()
+		provider := &hooked{Provider: provide(t, p)}
+		one := retry.NewExecutor(retry.ExecutorOptions{Provider: provider, Sharing: hubs[0], MaxKeys: 1})
+		two := retry.NewExecutor(retry.ExecutorOptions{Provider: provide(t, p), Sharing: hubs[1]})
+		ok := func(context.Context) error { return nil }
+		_ = one.Do(bg, key, ok)
+		_ = two.Do(bg, key, ok)
+		time.Sleep(5 * time.Second)
+		evict := func() { _ = one.Do(bg, policy.ParseKey("other.key"), ok) }
+		provider.hook.Store(&evict)
+		provider.version.Add(1)
+		_ = one.Do(bg, key, ok)
+		time.Sleep(5 * time.Second)
+		var inside, most atomic.Int32
+		op := func(context.Context) error {
+			n := inside.Add(1)
+			most.Store(max(most.Load(), n))
+			time.Sleep(10 * time.Millisecond)
+			inside.Add(-1)
+			return nil
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 200 {
+				_ = two.Do(bg, key, op)
+			}
+		}()
+		for range 200 {
+			_ = one.Do(bg, key, op)
+		}
+		<-done
+		if most.Load() > 1 {
+			t.Errorf("%d at once", most.Load())
+		}
+	})
+}
