@@ -59,7 +59,8 @@ func AttemptFromContext(ctx context.Context) (Attempt, bool) {
 
 // Detach keeps the context of the running attempt alive after the call has returned, for results that are still being
 // read, such as the body of a response. The attempt's and the call's timeouts stop counting. The context then ends with
-// the caller's, or with release, which the reader must call; it ends at once when the attempt is a hedge that lost.
+// the caller's, or with release, which the reader must call; it ends at once when the attempt is a hedge that lost. Under
+// [WithIdempotency] it ends with the claim, which is when the call returns.
 // Outside an attempt release does nothing.
 func Detach(ctx context.Context) (release func()) {
 	c, ok := ctx.Value(attemptKey{}).(*attemptCtx)

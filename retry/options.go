@@ -93,6 +93,11 @@ func WithIdempotencyKey(key string) CallOption {
 // is recorded with its value as JSON. A failure that must not be repeated, or that the guard's classifier calls final, is
 // recorded as final. After every other failure the next caller runs again. A panic leaves the outcome unknown, unless the
 // guard is ReplaySafe. The effect should be safe to repeat within the call: its attempts share one claim. A nil guard panics.
+//
+// Where the effect has happened but could not be recorded, or its result could not, the error is an *[idempotency.RecordError] or an
+// *[idempotency.ResultError], not an [*Error]. The overall timeout does not bound the guard's own waits: [idempotency.GuardOptions]
+// does. A hedged call that is cancelled or runs out of time releases its claim while its attempts may still be ending, so that the
+// next caller may run beside them, as hedges do.
 func WithIdempotency(guard *idempotency.Guard, key string) CallOption {
 	argument.Need(guard != nil, "retry: WithIdempotency: the guard") // without it the effect would run unguarded
 	return func(o *callOptions) { o.guard, o.idempotencyKey = guard, key }
