@@ -111,7 +111,7 @@ func decodePeriodic(name string, value json.RawMessage) (p *Periodic, deleted bo
 		return nil, false, errors.New("job: missing")
 	}
 	location, err := time.LoadLocation(stored.TimeZone)
-	if err != nil {
+	if err != nil || stored.TimeZone == "Local" { // which differs between machines
 		return nil, false, fmt.Errorf("time_zone: %q is not a time zone such as Europe/Berlin", stored.TimeZone)
 	}
 	if !slices.Contains([]Missed{MissedSkip, MissedOnce, MissedAll}, stored.Missed) {

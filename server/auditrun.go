@@ -129,6 +129,8 @@ func (s *Server) replayAudit(ctx context.Context, in *auditRun[api.AuditReplay])
 
 const maxDivergences = 100 // that are listed; all are counted
 
+const longestDocument = 255 // name, in bytes
+
 // replayFrom begins or resumes a replay. The revision stays that with which it began.
 func (s *Server) replayFrom(ctx context.Context, in *api.AuditReplay) (*replayState, error) {
 	state := &replayState{Document: in.Document, Revision: in.Revision}
@@ -141,7 +143,7 @@ func (s *Server) replayFrom(ctx context.Context, in *api.AuditReplay) (*replaySt
 		if err == nil {
 			err = checkAfter(state.After)
 		}
-		if err != nil {
+		if err != nil || len(state.Document) > longestDocument {
 			return nil, fmt.Errorf("%w: cursor: not one of a replay", errInvalid)
 		}
 	}

@@ -26,8 +26,9 @@ type clientQuery struct {
 
 // selects reports whether a client is one of those that the query asks for, its document aside.
 func (q *clientQuery) selects(c *policystore.Client) bool {
-	name, value, _ := strings.Cut(q.Label, "=")
-	return (q.Revision == 0 || c.Applied == q.Revision) && (q.Label == "" || c.Labels[name] == value) && (!q.Refused || c.Refused != 0)
+	name, want, _ := strings.Cut(q.Label, "=")
+	value, labelled := c.Labels[name]
+	return (q.Revision == 0 || c.Applied == q.Revision) && (q.Label == "" || labelled && value == want) && (!q.Refused || c.Refused != 0)
 }
 
 // maxClientsScanned bounds the clients that a page with filters looks at. A page can hold fewer clients than asked for, or none,

@@ -84,7 +84,13 @@ func (s *Server) jobRoutes() {
 	}{{"requeue", job.ActionRetry, "Run up to 1,000 dead jobs again"}, {"purge", job.ActionDelete, "Remove up to 1,000 dead jobs"}} {
 		o := operate.route(http.MethodPost, "/v1/dlq/"+dlq.verb, dlq.verb, dlq.summary)
 		register(s, o, func(ctx context.Context, in *bodyOf[api.JobChange]) (*answer[api.Changed], error) {
-			in.Body.Filter.States = []job.State{job.Dead}
+			f, err := deadFilter(callerOf(ctx), api.RedriveSelection{Filter: in.Body.Filter})
+			if err != nil {
+				return nil, err
+			}
+			if len(f.States) == 0 {
+				in.Body.Filter.States = []job.State{job.Dead}
+			}
 			return answers(s.change(ctx, changeRequest{name: "dlq." + dlq.verb, action: dlq.action, JobChange: in.Body}))
 		})
 	}

@@ -45,7 +45,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		header.Set("Cache-Control", "no-store")
 		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler {
+			p := recover()
+			abort := p != nil && (p == http.ErrAbortHandler || out.status != 0) // an answer that was cut off must not look complete
+			if p != nil && p != http.ErrAbortHandler {
 				s.log.ErrorContext(r.Context(), "a request panicked", "pattern", r.Pattern, "panic", p, "stack", string(debug.Stack()))
 				if out.status == 0 {
 					(&problem{Problem: api.Problem{Status: http.StatusInternalServerError, Detail: "the server has a fault; its log says more"}}).write(out)
@@ -55,6 +57,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			s.metrics.open.Dec()
 			s.metrics.requests.WithLabelValues(name, strconv.Itoa(out.status)).Inc()
 			s.metrics.seconds.WithLabelValues(name).Observe(time.Since(start).Seconds())
+			if abort {
+				panic(http.ErrAbortHandler)
+			}
 		}()
 		next.ServeHTTP(out, r)
 	})

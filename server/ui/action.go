@@ -231,7 +231,7 @@ func (u *UI) serveShown(w http.ResponseWriter, q *request, a *action) {
 // returnPath is the page that an action came from, under the prefix.
 func (u *UI) returnPath(r *request) string {
 	p, err := url.Parse(r.query.Get("return"))
-	if err != nil || p.Scheme != "" || p.Host != "" {
+	if err != nil || p.Scheme != "" || p.Host != "" || strings.HasPrefix(p.Path, "//") { // two slashes begin a host
 		return u.href("")
 	}
 	if clean := path.Clean(p.Path); clean != u.options.Prefix && !strings.HasPrefix(clean, u.options.Prefix+"/") { // as redirections and browsers clean it

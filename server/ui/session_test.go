@@ -57,7 +57,7 @@ func TestS5SigningInNeedsAValidToken(t *testing.T) {
 		}
 	}
 	// Only paths of the UI are places to return to.
-	for target, want := range map[string]string{"/ui/jobs": "/ui/jobs", "https://evil.example/ui/": "/ui/", "//evil.example/ui/": "/ui/", "/v1/stats": "/ui/"} {
+	for target, want := range map[string]string{"/ui/jobs": "/ui/jobs", "https://evil.example/ui/": "/ui/", "//evil.example/ui/": "/ui/", "/v1/stats": "/ui/", "///evil.example/../ui/jobs": "/ui/"} {
 		browser := s.browser()
 		browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		answer, err := browser.PostForm(s.http.URL+"/ui/login?return="+url.QueryEscape(target), url.Values{"token": {secret}})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tenetdev/tenet/server"
 	"github.com/tenetdev/tenet/server/client"
@@ -76,8 +77,17 @@ func (u *UI) Handler() http.Handler {
 			Status: http.StatusForbidden, Title: "Nothing was changed", Detail: "Your browser says that this change comes from a page of another site.", Remedy: "Repeat it on a page of this server. A proxy in front of it has to pass the Host header on.",
 		})
 	}))
-	return protection.Handler(u.mux)
+	next := protection.Handler(u.mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTime)) // not all writers have deadlines
+		}
+		next.ServeHTTP(w, r)
+	})
 }
+
+// formTime is how long a browser may take to send a form.
+const formTime = 30 * time.Second
 
 func (u *UI) routes() {
 	prefix := u.options.Prefix

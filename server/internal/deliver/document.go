@@ -19,6 +19,7 @@ type document struct {
 	view atomic.Pointer[view] // nil until it has been read once
 
 	loading sync.Mutex // one load at a time
+	asking  int        // requests that wait for the first load; guarded by the hub
 
 	mu       sync.Mutex // guards watchers, and what they hold
 	watchers map[*watcher]struct{}

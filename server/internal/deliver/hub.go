@@ -149,18 +149,21 @@ func (h *Hub) document(ctx context.Context, name string) (*document, error) {
 		d = &document{name: name, watchers: map[*watcher]struct{}{}}
 		h.documents[name] = d
 	}
+	d.asking++
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err := d.load(ctx, h.store, keys)
-	if d.view.Load() != nil {
-		return d, nil
-	}
 	h.mu.Lock()
-	if h.documents[name] == d && d.view.Load() == nil {
+	d.asking--
+	loaded := d.view.Load() != nil
+	if !loaded && d.asking == 0 { // nobody else may get a view of what sync no longer finds
 		delete(h.documents, name)
 	}
 	h.mu.Unlock()
+	if loaded {
+		return d, nil
+	}
 	if errors.Is(err, policystore.ErrNotFound) {
 		return nil, err
 	}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// TestS9AnAnswerThatIsCutOffDoesNotLookComplete: a handler panics behind its first byte.
+func TestS9AnAnswerThatIsCutOffDoesNotLookComplete(t *testing.T) {
+	for _, reason := range []any{http.ErrAbortHandler, "fault"} {
+		e := newStores(t, nil)
+		e.makeServer()
+		e.server.Mount("/x", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "half")
+			panic(reason)
+		}))
+		s := httptest.NewServer(e.server.Handler())
+		a, err := s.Client().Get(s.URL + "/x")
+		if err == nil {
+			_, err = io.ReadAll(a.Body)
+			_ = a.Body.Close()
+		}
+		if err == nil {
+			t.Errorf("%v: an answer that was cut off looks complete", reason)
+		}
+		s.Close()
+	}
+}
+
+func TestS3ALabelWithoutAValueSelectsNoOtherClients(t *testing.T) {
+	e := newEnv(t, nil)
+	if err := e.options.Policies.SaveClients(t.Context(), []policystore.Client{
+		{Document: "d", ID: "a", LastSeen: time.Now()}, {Document: "d", ID: "b", Labels: map[string]string{"region": "eu"}, LastSeen: time.Now()},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for label, want := range map[string][]string{"region": nil, "region=": nil, "region=eu": {"b"}, "": {"a", "b"}} {
+		var out api.Clients
+		e.get("/v1/clients?label="+url.QueryEscape(label)).into(t, &out)
+		var ids []string
+		for _, c := range out.Clients {
+			ids = append(ids, c.ID)
+		}
+		slices.Sort(ids)
+		if !slices.Equal(ids, want) {
+			t.Errorf("%q: %v", label, ids)
+		}
+	}
+}
+
+// TestS1TheDLQSelectsDeadJobsOnly: a filter for other jobs must not purge dead ones.
+func TestS1TheDLQSelectsDeadJobsOnly(t *testing.T) {
+	e := newEnv(t, nil)
+	for body, want := range map[string]int{
+		`{"filter":{"filter":"state:dead queue:mail"}}`: http.StatusOK,
+		`{"filter":{"filter":"queue:mail"}}`:            http.StatusOK,
+		`{"filter":{"states":["dead"]}}`:                http.StatusOK,
+		`{"filter":{"states":["cancelled"]}}`:           http.StatusUnprocessableEntity,
+		`{"filter":{"filter":"state:completed"}}`:       http.StatusUnprocessableEntity,
+	} {
+		for _, verb := range []string{"purge", "requeue"} {
+			if r := e.change("POST", "/v1/dlq/"+verb, verb+strconv.Itoa(len(body)), body); r.status != want {
+				t.Errorf("%s %s: %d %s", verb, body, r.status, r.body)
+			}
+		}
+	}
+}
