@@ -74,3 +74,35 @@ func TestS1TheDLQSelectsDeadJobsOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestS5AStreamEndsWithItsToken: what is open when a token is revoked does not go on.
+func TestS5AStreamEndsWithItsToken(t *testing.T) {
+	e := newEnv(t, nil)
+	token, secret := NewToken(policystore.Token{Name: "reader", Scopes: []policystore.Scope{policystore.ScopeRead}})
+	if err := e.options.Policies.AddToken(t.Context(), token); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+"/v1/events?topics=stats", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+secret)
+	a, err := e.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Body.Close() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, a.Body)
+	}()
+	if r := e.change(http.MethodDelete, "/v1/tokens/"+token.ID, "k", nil); r.status != http.StatusNoContent {
+		t.Fatal(r)
+	}
+	select {
+	case <-ended:
+	case <-time.After(3 * tokenTime):
+		t.Error("the stream goes on")
+	}
+}

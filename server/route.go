@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -166,8 +167,32 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 			s.problemOf(ctx, err).write(w)
 			return
 		}
+		if o.stream {
+			var end context.CancelFunc
+			ctx, end = context.WithCancel(ctx)
+			defer end()
+			defer s.endWithCaller(o, r, end).Stop()
+		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, who)))
 	})
+}
+
+// endWithCaller ends a stream once its caller may no longer use it, for example because the token was revoked. It looks as often as a
+// token is read; a store that does not answer ends nothing.
+func (s *Server) endWithCaller(o *route, r *http.Request, end func()) (look *time.Timer) {
+	look = time.AfterFunc(time.Hour, func() {
+		who, err := s.identity.caller(r)
+		refused, _ := errors.AsType[*problem](err)
+		switch {
+		case r.Context().Err() != nil:
+		case refused != nil && refused.Status == http.StatusUnauthorized, err == nil && o.scope != anyScope && !who.Has(o.scope):
+			end()
+		default:
+			look.Reset(tokenTime)
+		}
+	})
+	look.Reset(tokenTime) // here, so that the function sees the timer
+	return look
 }
 
 // take counts a request of a caller, or refuses it. Requests that come through Local are not counted.
