@@ -30,8 +30,8 @@ const defaultMaxSize = 256 << 20
 // files are in the same directory: audit.heads.json, the heads of the chains in the files before the current one, and
 // audit.lock. Only the owner can read the files.
 //
-// The names of the other files are made from the name without its extension, and of rotated files with a number of six digits or
-// more behind a hyphen; two logs in one directory need names that differ in more.
+// Two logs in one directory need names that differ in more than the extension, or in a hyphen and a number of six digits or more
+// at the end: they would share files.
 //
 // A lock keeps other writers out, in this process and in others. Opening the file cuts off an unfinished line that a crash
 // left behind; its Append never returned. FileSink is safe for concurrent use.

@@ -84,7 +84,8 @@ func (o Options) withDefaults() (Options, error) {
 
 // Log records in a sink the events that reach observers and journals, and the actions of operators. It is an [observe.Observer] and an
 // [observe.Journal]; set it as both, so that a decision is on record before it takes effect. A decision that comes both
-// ways is recorded once, unless some thousands of others come before it comes the second way. As an Observer alone it cannot hold work up before a decision takes effect, whatever the mode.
+// ways is recorded once, unless thousands of others arrive in between. As an Observer alone it cannot hold work up before a
+// decision takes effect, whatever the mode.
 //
 // A Log is the one writer of its own chain. It is safe for concurrent use.
 type Log struct {

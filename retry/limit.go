@@ -72,7 +72,7 @@ func (r *run) enter(l *launch, kind budget.AttemptKind) policy.Reason {
 	}
 	began := r.e.elapsed()
 	longest, end := r.mayWait(kind)
-	reason := policy.Reason("")
+	var reason policy.Reason
 	if l.place.limiter == nil {
 		reason = r.queue(l, longest, end)
 	}

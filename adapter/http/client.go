@@ -22,8 +22,8 @@ type Client struct {
 
 // Do sends req under the policy of key. ctx takes the place of the request's own context, for the call and for reading
 // the body. The package documentation says what is retried and what is returned. As with http.Client, the caller must close
-// the body of a returned response, and Do always closes the request's body. [retry.WithIdempotency] does not go with Do, because a
-// response is no value that can be recorded: guard the effect around it, with what was read from the body.
+// the body of a returned response, and Do always closes the request's body. Do not pass [retry.WithIdempotency]: a
+// guard cannot store a response. Put the guard around Do and the reading of the body, and let it store what you read.
 func (c *Client) Do(ctx context.Context, req *http.Request, key policy.Key, options ...retry.CallOption) (*http.Response, error) {
 	switch {
 	case req == nil:
