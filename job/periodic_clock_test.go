@@ -72,7 +72,7 @@ func TestJ22APeriodicJobCanBeChangedAgainAlthoughTheClockOfTheStoreIsAhead(t *te
 		defer cancel()
 		begin := time.Now()
 		for _, queue := range []string{"a", "b"} {
-			if _, err := job.ChangeSetting(ctx, store, must(job.PeriodicSetting(often(queue, job.MissedSkip)))); err != nil {
+			if _, err := job.ChangeSetting(ctx, store, must(job.PeriodicSetting(often(queue, job.MissedSkip))), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

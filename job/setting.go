@@ -111,12 +111,15 @@ func (s *Setting) Check() error {
 
 // ChangeSetting checks and stores a setting, and returns it as it was stored. A periodic job that was changed less than 2 s ago
 // it changes only when they are over: until then workers may follow either definition.
-func ChangeSetting(ctx context.Context, store SettingStore, s Setting) (Setting, error) {
+//
+// If allow is not nil, it gets the setting that is about to be replaced and the version of all settings, and an error from it
+// ends the change. It is asked again if another change came first, so what it has seen is what was replaced.
+func ChangeSetting(ctx context.Context, store SettingStore, s Setting, allow func(before *Setting, version int64) error) (Setting, error) {
 	if err := s.Check(); err != nil {
 		return Setting{}, err
 	}
 	for waited := (time.Time{}); ; {
-		before, version, err := FindSetting(ctx, store, s.Kind, s.Name)
+		before, version, err := findSetting(ctx, store, s.Kind, s.Name)
 		if err != nil {
 			return Setting{}, err
 		}
@@ -127,6 +130,11 @@ func ChangeSetting(ctx context.Context, store SettingStore, s Setting) (Setting,
 			}
 			continue
 		}
+		if allow != nil {
+			if err := allow(&before, version); err != nil {
+				return Setting{}, err
+			}
+		}
 		err = store.PutSetting(ctx, s, version)
 		switch {
 		case errors.Is(err, ErrConflict): // another setting has changed meanwhile, or this one
@@ -134,13 +142,13 @@ func ChangeSetting(ctx context.Context, store SettingStore, s Setting) (Setting,
 		case err != nil:
 			return Setting{}, err
 		}
-		s, _, err = FindSetting(ctx, store, s.Kind, s.Name)
+		s, _, err = findSetting(ctx, store, s.Kind, s.Name)
 		return s, err
 	}
 }
 
-// FindSetting returns a setting, with no time if it has never been made, and the version of all settings.
-func FindSetting(ctx context.Context, store SettingStore, kind SettingKind, name string) (s Setting, version int64, err error) {
+// findSetting returns a setting, with no time if it has never been made, and the version of all settings.
+func findSetting(ctx context.Context, store SettingStore, kind SettingKind, name string) (s Setting, version int64, err error) {
 	list, version, err := store.Settings(ctx, -1)
 	for _, s := range list {
 		if s.Kind == kind && s.Name == name {

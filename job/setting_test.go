@@ -21,7 +21,7 @@ import (
 func (b *bench) set(s job.Setting, err error) {
 	b.t.Helper()
 	if err == nil {
-		_, err = job.ChangeSetting(context.Background(), b.store, s)
+		_, err = job.ChangeSetting(context.Background(), b.store, s, nil)
 	}
 	if err != nil {
 		b.t.Fatal(err)
@@ -283,7 +283,7 @@ func TestJ22SettingsThatWorkersCouldNotFollowAreRefused(t *testing.T) {
 	} {
 		x, err := s()
 		if err == nil {
-			_, err = job.ChangeSetting(t.Context(), store, x)
+			_, err = job.ChangeSetting(t.Context(), store, x, nil)
 		}
 		refused, ok := errors.AsType[*job.SettingError](err)
 		if !ok || !strings.Contains(refused.Error(), text) {

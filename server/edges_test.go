@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,6 +73,24 @@ func TestS1TheDLQSelectsDeadJobsOnly(t *testing.T) {
 				t.Errorf("%s %s: %d %s", verb, body, r.status, r.body)
 			}
 		}
+	}
+}
+
+// TestS1AVersionAllowsOneChange: of changes made at once from the same version, one is made and the others are refused.
+func TestS1AVersionAllowsOneChange(t *testing.T) {
+	e := newEnv(t, nil)
+	var group sync.WaitGroup
+	answers := make([]int, 8)
+	for i := range answers {
+		group.Go(func() {
+			n := strconv.Itoa(i)
+			answers[i] = e.change(http.MethodPut, "/v1/settings/concurrency/q"+n, "key-"+n, `{"value":1`+n+`,"version":0}`).status
+		})
+	}
+	group.Wait()
+	slices.Sort(answers)
+	if answers[0] != http.StatusOK || answers[1] != http.StatusConflict || answers[7] != http.StatusConflict {
+		t.Errorf("answers: %v", answers)
 	}
 }
 

@@ -96,44 +96,44 @@ func (s *Server) putSetting(ctx context.Context, in *settingChange) (*answer[api
 	if err := x.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	before, version, err := job.FindSetting(ctx, store, x.Kind, x.Name)
-	if err != nil {
-		return nil, err
-	}
-	wanted := x
-	wanted.Previous = before.Value
-	if err := who.mayChange(&wanted); err != nil {
-		return nil, err
-	}
-	if x.Kind == job.SettingPeriodic { // a default that is replaced or deleted
-		known := definesPeriodic(&x) || definesPeriodic(&before)
-		if !known {
-			ended := job.Setting{Kind: x.Kind, Name: x.Name, Value: before.Previous}
-			if err := who.mayChange(&ended); err != nil {
-				return nil, err
-			}
-			known = definesPeriodic(&ended)
+	x, err = job.ChangeSetting(ctx, store, x, func(before *job.Setting, version int64) error {
+		if err := s.mayReplace(who, before, x); err != nil {
+			return err
 		}
-		for _, p := range s.options.Periodic {
-			if p.Name == x.Name {
-				known = true
-				if err := who.mayQueue(cmp.Or(p.Request.Queue, job.DefaultQueue)); err != nil {
-					return nil, err
-				}
-			}
+		if in.Body.Version != nil && *in.Body.Version != version {
+			return fmt.Errorf("the settings have changed: %w", job.ErrConflict)
 		}
-		if !known && len(who.Queues) > 0 { // only the workers know its queue
-			return nil, boundProblem("queues", who.Queues)
-		}
-	}
-	if in.Body.Version != nil && *in.Body.Version != version {
-		return nil, fmt.Errorf("the settings have changed: %w", job.ErrConflict)
-	}
-	if err := s.record(ctx, operation.OnSetting(before, x)); err != nil {
-		return nil, err
-	}
-	x, err = job.ChangeSetting(ctx, store, x)
+		return s.record(ctx, operation.OnSetting(*before, x))
+	})
 	return answers(shownSetting(x), err)
+}
+
+// mayReplace returns an error unless the caller may put x in place of the setting before.
+func (s *Server) mayReplace(who *caller, before *job.Setting, x job.Setting) error {
+	x.Previous = before.Value
+	if err := who.mayChange(&x); err != nil || x.Kind != job.SettingPeriodic {
+		return err
+	}
+	known := definesPeriodic(&x) || definesPeriodic(before)
+	if !known { // a default that is replaced or deleted
+		ended := job.Setting{Kind: x.Kind, Name: x.Name, Value: before.Previous}
+		if err := who.mayChange(&ended); err != nil {
+			return err
+		}
+		known = definesPeriodic(&ended)
+	}
+	for _, p := range s.options.Periodic {
+		if p.Name == x.Name {
+			known = true
+			if err := who.mayQueue(cmp.Or(p.Request.Queue, job.DefaultQueue)); err != nil {
+				return err
+			}
+		}
+	}
+	if !known && len(who.Queues) > 0 { // only the workers know its queue
+		return boundProblem("queues", who.Queues)
+	}
+	return nil
 }
 
 // periodicJobs returns the periodic jobs that workers with the server's defaults follow.

@@ -21,14 +21,10 @@ func Set(ctx context.Context, a *cli.App, s job.Store, c Change) error {
 	if !ok {
 		return errors.New("this store does not keep settings")
 	}
-	before, _, err := job.FindSetting(ctx, store, c.Kind, c.Name)
-	if err != nil {
-		return err
-	}
-	if err := Put(ctx, a, c.Log, operation.OnSetting(before, c.Setting)); err != nil {
-		return err
-	}
-	c.By = Actor()
-	_, err = job.ChangeSetting(ctx, store, c.Setting)
+	x := c.Setting
+	x.By = Actor()
+	_, err := job.ChangeSetting(ctx, store, x, func(before *job.Setting, _ int64) error {
+		return Put(ctx, a, c.Log, operation.OnSetting(*before, c.Setting))
+	})
 	return err
 }
