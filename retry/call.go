@@ -271,6 +271,7 @@ func (r *run) settle(j *judgement, ended []int, deciding int) decision.Action {
 	if r.once != nil {
 		r.once.outcome = j.outcome
 	}
+	r.final = j.outcome.Kind == classify.NonRetryable
 	r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
 	watched := r.watched()
 	if j.outcome.Kind == classify.Success && !watched {

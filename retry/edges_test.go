@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/memory"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -113,4 +115,74 @@ func TestB3AKeyEvictedWhileItsPolicyIsReadSharesItsLimit(t *testing.T) {
 			t.Errorf("%d at once", most.Load())
 		}
 	})
+}
+
+// brittle is a store of records whose methods panic.
+type brittle struct {
+	idempotency.Store
+	begin, settle bool
+}
+
+func (s *brittle) Begin(ctx context.Context, r idempotency.BeginRequest) (idempotency.Begun, error) {
+	if s.begin {
+		panic("begin")
+	}
+	return s.Store.Begin(ctx, r)
+}
+
+func (s *brittle) Settle(ctx context.Context, c idempotency.Claim, x idempotency.Settlement) error {
+	if s.settle {
+		panic("settle")
+	}
+	return s.Store.Settle(ctx, c, x)
+}
+
+// TestR5ATimelineEndsOnceWhateverPanics: the operation or the guard's store.
+func TestR5ATimelineEndsOnceWhateverPanics(t *testing.T) {
+	for name, want := range map[string]policy.Reason{
+		"begin": policy.ReasonIdempotencyUnavailable, "settle": policy.ReasonIdempotencyUnavailable, "operation": policy.ReasonPanicInOperation,
+	} {
+		s := &brittle{Store: memory.Open().Idempotency(), begin: name == "begin", settle: name == "settle"}
+		l := &log{}
+		e := executor(t, exact(1), func(o *retry.ExecutorOptions) { o.Observer = l })
+		func() {
+			defer func() {
+				if v := recover(); v != name {
+					t.Errorf("%s: the panic is %v", name, v)
+				}
+			}()
+			_ = e.Do(bg, key, func(context.Context) error {
+				if name == "operation" {
+					panic(name)
+				}
+				return nil
+			}, retry.WithIdempotency(newGuard(t, s, idempotency.GuardOptions{}), "k"))
+		}()
+		if ends := l.of(observe.CallEnded); len(ends) != 1 || ends[0].Timeline.Reason != want {
+			t.Errorf("%s: %d timelines ended: %+v", name, len(ends), ends)
+		}
+	}
+}
+
+// TestI3AFailureThatIsFinalStaysSoWithoutTheJournal: the effect must not run again because its decision could not be recorded.
+func TestI3AFailureThatIsFinalStaysSoWithoutTheJournal(t *testing.T) {
+	guard := newGuard(t, memory.Open().Idempotency(), idempotency.GuardOptions{})
+	p := exact(2)
+	p.Retry.ClassifierName = "final"
+	final := classify.Func(func(any, error) classify.Outcome {
+		return classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryBusiness, Reason: "refused"}
+	})
+	e := executor(t, p, func(o *retry.ExecutorOptions) {
+		o.Journal, o.Classifiers = full{}, map[string]classify.Classifier{"final": final}
+	})
+	runs := 0
+	for range 2 {
+		err := e.Do(bg, key, func(context.Context) error { runs++; return errDown }, retry.WithIdempotency(guard, "k"))
+		if err == nil {
+			t.Error("no error")
+		}
+	}
+	if runs != 1 {
+		t.Errorf("the effect ran %d times", runs)
+	}
 }

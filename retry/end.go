@@ -96,9 +96,10 @@ func (r *run) unwind() {
 	r.close(policy.ReasonPanicInOperation)
 }
 
-// close closes the record of a call that panicked.
+// close closes the record of a call that panicked; only the first call counts.
 func (r *run) close(reason policy.Reason) {
-	if r.recorded() {
+	if r.recorded() && !r.rec.closed {
+		r.rec.closed = true
 		r.rec.finish(r, reason, r.fail(reason), nil)
 	}
 }

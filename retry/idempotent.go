@@ -20,11 +20,18 @@ func guarded[T any, O operation[T]](r *run, op O) (value T, action decision.Acti
 	if _, void := any(op).(Operation); !void {
 		effect.Codec = idempotency.JSON[T]{}
 	}
+	decided := false
+	defer func() {
+		if !decided { // the guard's store or codec panicked
+			r.close(policy.ReasonIdempotencyUnavailable)
+		}
+	}()
 	o := idempotency.Once(caller, r.options.guard, effect, func(ctx context.Context) (T, error) {
 		r.ctx = ctx
 		value, action = loop(r, op, value, nil)
 		return value, r.failure(action)
 	})
+	decided = true
 	r.ctx = caller
 	switch {
 	case !o.Ran && o.Err != nil:
@@ -64,9 +71,9 @@ func (r *run) failure(action decision.Action) error {
 		return nil
 	case r.panicReason != "" && r.ran > 0: // user code panicked after the operation had run
 		return idempotency.OutcomeUnknown(r.fail(reason))
-	case reason == policy.ReasonNonRetryable && r.last == nil: // a classifier refused the value
+	case r.final && r.last == nil: // a classifier refused the value
 		return classify.Permanent(r.fail(reason))
-	case reason == policy.ReasonNonRetryable:
+	case r.final: // also if the journal has refused the decision
 		return classify.Permanent(r.last)
 	case r.last == nil: // no attempt failed
 		return classify.After(r.fail(reason), 0)

@@ -29,6 +29,7 @@ type recorder struct {
 	seq      int                     // of the last event
 	capture  *observe.Capture
 	parent   *plan // of the attempt that the call runs in; nil outside one
+	closed   bool  // after a panic
 }
 
 // recordedCtx is what outlives a recorded call: the parent of its attempts' contexts, through which they find the call's ID,

@@ -56,6 +56,7 @@ type pause struct {
 // faults are the errors of a call.
 type faults struct {
 	last        error         // of the operation
+	final       bool          // the outcome judged last is not retryable
 	cause       error         // from outside the operation
 	panicReason policy.Reason // names the user code that panicked, or ""
 	fellBack    string        // the result of the fallback: used, failed, or "" if it did not run
