@@ -64,6 +64,9 @@ type field struct {
 	Several            bool
 }
 
+// box reports whether a browser sends nothing for the field if it is left empty.
+func (f *field) box() bool { return f.Type == "checkbox" || f.Type == "checks" }
+
 // CommandLine is the same on the command line.
 func (p *preview) CommandLine() string {
 	line := []string{p.Command}
@@ -126,26 +129,27 @@ func (p *preview) Cancels() bool { return strings.HasPrefix(p.Button, "Cancel") 
 // servePreview answers with the preview of an action, in a dialog where a script asks for it.
 func (u *UI) servePreview(w http.ResponseWriter, r *http.Request, a *action) {
 	q := u.request(r)
+	if err := q.identify(); err != nil {
+		u.fail(w, q, err)
+		return
+	}
 	u.showPreview(w, q, a, "")
 }
 
 func (u *UI) showPreview(w http.ResponseWriter, q *request, a *action, fault string) {
-	err := q.identify()
-	var p *preview
-	if err == nil {
-		p, err = a.preview(q)
-	}
+	p, err := a.preview(q)
 	if err != nil {
 		u.fail(w, q, err)
 		return
 	}
 	p.Key, p.Action, p.Return, p.Problem = uuidv7.Next(), q.URL.RequestURI(), u.returnPath(q), fault
 	for i, f := range p.Fields { // what was typed stays
-		if q.Method == http.MethodPost && f.Type != "hidden" && q.PostForm.Has(f.Name) {
-			p.Fields[i].Value = q.PostForm.Get(f.Name)
+		if q.Method != http.MethodPost || f.Type == "hidden" || !q.PostForm.Has(f.Name) && !f.box() {
+			continue
 		}
+		p.Fields[i].Value = q.PostForm.Get(f.Name)
 		for j, c := range f.Choices {
-			f.Choices[j].Chosen = c.Chosen || slices.Contains(q.PostForm[f.Name], c.Value)
+			f.Choices[j].Chosen = slices.Contains(q.PostForm[f.Name], c.Value)
 		}
 	}
 	v := view{Title: p.Title, Nav: u.navigation(""), Who: q.who, Data: p}
@@ -168,6 +172,10 @@ const maxForm = 4 << 20
 // serveAction makes a change.
 func (u *UI) serveAction(w http.ResponseWriter, r *http.Request, a *action) {
 	q := u.request(r)
+	if err := q.identify(); err != nil { // before a form of megabytes is read
+		u.fail(w, q, err)
+		return
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		u.fail(w, q, &client.Problem{Status: http.StatusBadRequest, Title: "The form could not be read", Detail: "It is larger than 4 MiB, or cut off.", Remedy: "Go back and try again."})
@@ -207,12 +215,7 @@ func (u *UI) serveAction(w http.ResponseWriter, r *http.Request, a *action) {
 
 // serveShown makes a change and answers with what it returns.
 func (u *UI) serveShown(w http.ResponseWriter, q *request, a *action) {
-	err := q.identify()
-	var file string
-	var data any
-	if err == nil {
-		file, data, err = a.show(q)
-	}
+	file, data, err := a.show(q)
 	if text := faultOf(err); text != "" {
 		u.showPreview(w, q, a, text)
 		return

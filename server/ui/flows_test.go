@@ -303,6 +303,12 @@ func TestJ19LimitsAreListedSetAndReset(t *testing.T) {
 	has(t, post("do/limits/reset?return=/ui/limits&"+at, url.Values{"key": {"k2"}}), "is as documents say")
 	has(t, post("do/limits/off?return=/ui/limits&"+at, url.Values{"key": {"k3"}}), "is off")
 	has(t, post("do/limits/new?return=/ui/limits", url.Values{"name": {"one"}, "of": {"type"}, "bounds": {"report:build"}, "concurrency": {"1"}, "strict": {"true"}, "key": {"k4"}}), "type report:build", "1 at a time, strict order")
+	box := `name="strict" value="true" checked`
+	one := "do/limits/set?name=one&type=report:build"
+	has(t, s.get(one), box)
+	if page := post(one, values("concurrency", "many")); strings.Contains(page, box) {
+		t.Error("a box that was cleared is checked again")
+	}
 	has(t, s.refused("do/limits/set?name=none&queue=exports", 404), "There is no limit of this name")
 }
 

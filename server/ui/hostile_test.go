@@ -93,11 +93,12 @@ func TestU4ACommandLineTakesNoKeyForAFlag(t *testing.T) {
 	}
 }
 
-// awayJobs is a store whose searches fail while it is away.
+// awayJobs is a store whose searches fail, or panic, while it is away.
 type awayJobs struct {
 	*sqlite.Jobs
 	away   *atomic.Bool
 	failed chan struct{}
+	panics bool
 }
 
 func (a awayJobs) Search(ctx context.Context, s job.Search) (job.Found, error) {
@@ -106,14 +107,27 @@ func (a awayJobs) Search(ctx context.Context, s job.Search) (job.Found, error) {
 		case a.failed <- struct{}{}:
 		default:
 		}
+		if a.panics {
+			panic(http.ErrAbortHandler) // which the server lets through
+		}
 		return job.Found{}, errors.New("the store is away")
 	}
 	return a.Jobs.Search(ctx, s)
 }
 
 func TestU1AChangeThatCouldNotBeShownIsShownLater(t *testing.T) {
+	for name, panics := range map[string]bool{"error": false, "panic": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testShownLater(t, panics)
+		})
+	}
+}
+
+func testShownLater(t *testing.T, panics bool) {
+	t.Helper()
 	away, failed := &atomic.Bool{}, make(chan struct{}, 1)
-	s := newSite(t, func(o *server.Options) { o.Jobs = awayJobs{o.Jobs.(*sqlite.Jobs), away, failed} })
+	s := newSite(t, func(o *server.Options) { o.Jobs = awayJobs{o.Jobs.(*sqlite.Jobs), away, failed, panics} })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s.enqueue(job.Request{Type: "first", Queue: "mail", Payload: []byte(`{}`)})

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -198,7 +199,14 @@ func (l *live) follow(ctx context.Context, key string, w *watched) {
 	}
 }
 
-func (l *live) content(w *watched) ([]byte, error) {
+// content renders a page. No request waits for it that could take a panic, which would end the process.
+func (l *live) content(w *watched) (html []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = errors.New("the page panicked")
+			l.ui.options.Logger.ErrorContext(w.r.Context(), err.Error(), "path", w.r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
 	data, err := w.page.load(w.r)
 	if err != nil {
 		return nil, err

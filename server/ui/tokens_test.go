@@ -39,6 +39,9 @@ func TestU2ATokenIsShownOnceAndRevoked(t *testing.T) {
 	form := url.Values{"name": {"ops"}, "expires": {"720h"}, "queues": {"mail docs*"}, "key": {"a"}}
 	has(t, s.post("do/tokens/create", form), "Choose at least one scope", `value="mail docs*"`)
 	form["scopes"] = []string{"read", "operate"}
+	if page := s.post("do/tokens/create", url.Values{"name": {""}, "expires": {"24h"}}); strings.Count(page, " selected") != 1 {
+		t.Errorf("the lifetime is not as it was sent:\n%s", page)
+	}
 	has(t, s.post("do/tokens/create", url.Values{"name": {"root"}, "scopes": {"admin"}, "expires": {""}}), "Sign in with it")
 
 	root := s.as(s.token(policystore.Token{Name: "test", Scopes: []policystore.Scope{policystore.ScopeAdmin}}))

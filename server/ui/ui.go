@@ -79,15 +79,19 @@ func (u *UI) Handler() http.Handler {
 	}))
 	next := protection.Handler(u.mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control, now := http.NewResponseController(w), time.Now() // not all writers have deadlines
 		if r.Body != nil && r.Body != http.NoBody {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTime)) // not all writers have deadlines
+			_ = control.SetReadDeadline(now.Add(formTime))
 		}
+		_ = control.SetWriteDeadline(now.Add(pageTime)) // in place of that of the connection's last request
 		next.ServeHTTP(w, r)
 	})
 }
 
-// formTime is how long a browser may take to send a form.
-const formTime = 30 * time.Second
+const (
+	formTime = 30 * time.Second // how long a browser may take to send a form
+	pageTime = 2 * time.Minute  // how long a page may take from the request until the browser has it; a stream's events have times of their own
+)
 
 func (u *UI) routes() {
 	prefix := u.options.Prefix
