@@ -1,11 +1,13 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"strconv"
@@ -83,8 +85,9 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if err == nil {
 		err = protocol.CheckName(o.Document)
 	}
-	if err == nil && o.ClientID != "" {
-		err = protocol.CheckClient(o.ClientID, o.Labels)
+	if err == nil {
+		o.Labels = maps.Clone(o.Labels)
+		err = protocol.CheckClient(cmp.Or(o.ClientID, "client"), o.Labels)
 	}
 	if err != nil {
 		return nil, err

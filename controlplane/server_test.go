@@ -574,6 +574,7 @@ func TestNewServerChecksItsOptions(t *testing.T) {
 		"no document":   {URL: "http://x.test"},
 		"a path":        {URL: "http://x.test", Document: "a/b"},
 		"bad client ID": {URL: "http://x.test", Document: "shop", ClientID: "a\nb"},
+		"bad labels":    {URL: "http://x.test", Document: "shop", Labels: map[string]string{"zone": "a\nb"}},
 		"bad token":     {URL: "http://x.test", Document: "shop", Token: "a\n"},
 	} {
 		if p, err := controlplane.NewServer(o); err == nil {

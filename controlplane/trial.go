@@ -73,7 +73,7 @@ func (t *trial) count(e *observe.Event) {
 	kind := rollout.Divergence{Key: shorten(e.Work.Key.String(), 512), Reason: string(d.Verdict.Reason), Trial: string(d.Shadow.Verdict.Reason)}
 	now.mu.Lock()
 	defer now.mu.Unlock()
-	if _, known := now.divergences[kind]; known || len(now.divergences) < maxTrialKinds {
+	if _, known := now.divergences[kind]; known || kind.Key != "" && len(now.divergences) < maxTrialKinds { // a server refuses an empty key
 		now.divergences[kind]++
 	} else {
 		now.others++

@@ -19,7 +19,8 @@ type rateLimits struct {
 	ahead time.Duration // how far turns may run ahead of the even pace
 }
 
-// update changes the limits. Turns that were handed out stay.
+// update changes the limits. Turns that were handed out stay. What they leave to pay for by waiting is bounded by the new burst:
+// at a slower pace it may have been an hour.
 func (r *rate) update(p policy.Rate, now time.Duration) {
 	if p.Count <= 0 {
 		r.limits.Store(nil)
@@ -27,8 +28,15 @@ func (r *rate) update(p policy.Rate, now time.Duration) {
 	}
 	apart := (p.Per + time.Duration(p.Count) - 1) / time.Duration(p.Count)
 	limits := &rateLimits{apart: apart, ahead: apart * time.Duration(max(p.Burst, 1)-1)}
-	if old := r.limits.Swap(limits); old == nil {
+	old := r.limits.Swap(limits)
+	if old == nil {
 		r.next.Store(int64(now))
+		return
+	}
+	for latest := int64(now + limits.ahead + apart); *old != *limits; {
+		if next := r.next.Load(); next <= latest || r.next.CompareAndSwap(next, latest) {
+			return
+		}
 	}
 }
 

@@ -157,3 +157,17 @@ func TestB1ACloseGivesBackTheTokensOfAllExecutors(t *testing.T) {
 		}
 	})
 }
+
+// TestB4ARelaxedRateIsFollowedSoon: what a burst at a slow pace has used up does not count at the new one.
+func TestB4ARelaxedRateIsFollowedSoon(t *testing.T) {
+	l := New(policy.Limit{Rate: policy.Rate{Count: 10, Per: time.Minute, Burst: 600}}, 0)
+	for range 600 {
+		if _, _, ok := l.Turn(0, 0); !ok {
+			t.Fatal("the burst is refused")
+		}
+	}
+	l.Update(policy.Limit{Rate: policy.Rate{Count: 100, Per: time.Second, Burst: 10}}, time.Second)
+	if _, wait, ok := l.Turn(time.Second, time.Second); !ok || wait != 10*time.Millisecond {
+		t.Errorf("right after the change: %v, wait %v", ok, wait)
+	}
+}

@@ -140,7 +140,7 @@ func (l *Lot) accrue() bool {
 	now, at := int64(time.Since(epoch)), l.at.Load()
 	refill := l.terms.Load().Refill / float64(l.users.Load())
 	room := l.size.Load() - l.tokens.Load()
-	gain := min(int64(refill*float64(now-at)), room)
+	gain := int64(min(refill*float64(now-at), float64(room)))
 	if gain <= 0 || !l.at.CompareAndSwap(at, now) {
 		return gain > 0 // another attempt has refilled the lot
 	}

@@ -226,3 +226,17 @@ func TestB1TheRefillOfAPoolBoundsAllProcesses(t *testing.T) {
 		}
 	})
 }
+
+// TestB2ALotFillsAfterQuietHours: what time has refilled is more than an int64 holds.
+func TestB2ALotFillsAfterQuietHours(t *testing.T) {
+	for _, idle := range []time.Duration{time.Minute, 3 * time.Hour} {
+		l := newLot(Terms{Capacity: 1e6, Refill: 1e6})
+		l.tokens.Store(0)
+		l.dry.Store(true)
+		l.away.Store(true)
+		l.at.Store(int64(time.Since(epoch) - idle))
+		if !l.Spend(1) {
+			t.Errorf("refused after %v", idle)
+		}
+	}
+}

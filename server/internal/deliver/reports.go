@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,7 +109,8 @@ func (r *reports) report(v *view, p *protocol.Report, now time.Time) {
 	if c.Applied != p.Applied || c.Refused != p.Refused {
 		r.changes.Add(1)
 	}
-	c.Labels, c.Applied, c.Refused, c.Reason = p.Labels, p.Applied, p.Refused, p.Reason
+	c.Labels, c.Applied, c.Refused = p.Labels, p.Applied, p.Refused
+	c.Reason = strings.ReplaceAll(p.Reason, "\x00", "\ufffd") // which PostgreSQL does not store
 	c.Staleness, c.LastSeen, c.dirty = time.Duration(p.Staleness*float64(time.Second)), now, true
 	c.Delivered = max(c.Delivered, c.Applied, c.Refused)
 	c.Reported = reportedOf(p, now)
@@ -227,13 +230,11 @@ func (h *Hub) flush(ctx context.Context) error {
 	defer cancel()
 	clients, evidence := h.reported.take(time.Now())
 	var faults []error
-	for len(clients) > 0 {
-		page := clients[:min(len(clients), pageSize)]
+	var left []policystore.Client
+	for page := range slices.Chunk(clients, pageSize) {
 		if err := h.store.SaveClients(ctx, page); err != nil {
-			faults = append(faults, err)
-			break
+			faults, left = append(faults, err), append(left, page...)
 		}
-		clients = clients[len(page):]
 	}
 	if len(evidence) > 0 {
 		if err := h.store.AddEvidence(ctx, evidence); err != nil {
@@ -242,6 +243,6 @@ func (h *Hub) flush(ctx context.Context) error {
 			evidence = nil
 		}
 	}
-	h.reported.putBack(clients, evidence)
+	h.reported.putBack(left, evidence)
 	return errors.Join(faults...)
 }

@@ -208,3 +208,15 @@ func TestS3TheNewestMechanismsOfAClientAreKept(t *testing.T) {
 		}
 	})
 }
+
+// TestS3AReasonCanBeStored: a NUL, which PostgreSQL does not store, must not keep other clients' reports from being stored.
+func TestS3AReasonCanBeStored(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		p.report("shop", protocol.Report{Client: "web-1", Session: "s", Sequence: 1, Refused: 1, Reason: "a \x00 byte"})
+		time.Sleep(2 * time.Second)
+		if list := p.clients("shop"); len(list) != 1 || list[0].Reason != "a \ufffd byte" {
+			t.Errorf("%+v", list)
+		}
+	})
+}

@@ -63,6 +63,15 @@ func TestS1PublishingKeepsTheHistory(t *testing.T) {
 	}
 }
 
+func TestS1AMessageIsText(t *testing.T) {
+	s, _ := newService(t)
+	for _, message := range []string{"a\x00b", "a\xffb", strings.Repeat("x", 5000)} {
+		if _, err := s.Publish(t.Context(), documents.Change{Name: "shop", Message: message}, []byte(first), false); err == nil || !strings.Contains(err.Error(), "message") {
+			t.Errorf("%.10q: %v", message, err)
+		}
+	}
+}
+
 func TestS1AConflictChangesNothing(t *testing.T) {
 	s, store := newService(t)
 	publish(t, s, 0, first)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -144,7 +145,7 @@ func (c *Change) check() error {
 	if err := protocol.CheckName(c.Name); err != nil {
 		return err
 	}
-	if len(c.Message) > maxMessage || !utf8.ValidString(c.Message) {
+	if len(c.Message) > maxMessage || !utf8.ValidString(c.Message) || strings.Contains(c.Message, "\x00") {
 		return fmt.Errorf("message: write at most %d bytes of text", maxMessage)
 	}
 	if c.Plan != nil && c.Trial {
