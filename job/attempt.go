@@ -300,6 +300,9 @@ func settlement(cause error, s Settlement, result retry.Result, handled error) (
 		s.Kind, s.Delay = KindRefuse, result.Wait
 	case handled == nil && s.Reason == policy.ReasonOverallTimeout: // it had passed before the handler could run
 		s.Kind = KindBury
+	case handled == nil && !s.NotRun: // the classifier does not call that a success, or has panicked; the effect has happened
+		s.Kind, s.Reason = KindComplete, policy.ReasonSuccess
+		return s, true
 	case handled == nil: // the policy or the classifier is missing, which is not the job's fault
 		s.Kind, s.Delay = KindRefuse, undecidedDelay
 	case result.Verdict.Action == decision.Retry:

@@ -27,8 +27,9 @@ type leases struct {
 
 // running is a job between its claim and its settlement.
 type running struct {
-	record *Record
-	cancel context.CancelCauseFunc
+	record   *Record
+	cancel   context.CancelCauseFunc
+	returned bool // its handler has; the store has not got its settlement yet
 }
 
 // Causes of a job's cancelled context.
@@ -49,7 +50,7 @@ func (l *leases) add(r *Record, cancel context.CancelCauseFunc) {
 	if old, ok := l.running[r.ID]; ok { // its lease was lost while the store did not answer
 		old.cancel(errLeaseLost)
 	}
-	l.running[r.ID] = running{r, cancel}
+	l.running[r.ID] = running{record: r, cancel: cancel}
 }
 
 // drop stops extending a lease.
@@ -58,6 +59,16 @@ func (l *leases) drop(lease Ref) {
 	defer l.mu.Unlock()
 	if run, ok := l.running[lease.ID]; ok && run.record.Fence == lease.Fence {
 		delete(l.running, lease.ID)
+	}
+}
+
+// returned notes that the handler of a job has returned.
+func (l *leases) returned(lease Ref) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if run, ok := l.running[lease.ID]; ok && run.record.Fence == lease.Fence {
+		run.returned = true
+		l.running[lease.ID] = run
 	}
 }
 

@@ -74,9 +74,13 @@ func Settle(ctx context.Context, store Store, list []Settlement) []error {
 	return errs
 }
 
-// add adds a settlement. It waits only while too many are pending.
-func (s *settler) add(r *Record, x Settlement) {
-	s.room <- struct{}{}
+// add adds a settlement. It waits only while too many are pending, and adds nothing if ctx ends before there is room.
+func (s *settler) add(ctx context.Context, r *Record, x Settlement) {
+	select {
+	case s.room <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
 	s.mu.Lock()
 	s.pending = append(s.pending, settling{Settlement: x, record: r})
 	s.mu.Unlock()

@@ -239,13 +239,15 @@ func (w *Worker) claim(ctx, background context.Context) {
 			if ctx.Err() == nil {
 				w.runner.expect(records)
 			}
+			late, cancel := context.WithTimeout(background, cancelGrace)
 			for _, r := range records {
 				if ctx.Err() != nil {
-					w.settler.add(r, interrupted(r, false))
+					w.settler.add(late, r, interrupted(r, false))
 				} else {
 					w.start(background, r, received)
 				}
 			}
+			cancel()
 			more = filled(free, records)
 		}
 		poll.Reset(w.settings.poll)
@@ -306,7 +308,8 @@ func (w *Worker) turn(background context.Context, r *Record, received time.Time)
 		defer func() {
 			if !returned && !errors.Is(context.Cause(ctx), errLeaseLost) { // the handler has ended this goroutine
 				settle = true
-				w.settler.add(r, w.runner.exited(ctx, s, r))
+				w.leases.returned(r.Ref())
+				w.settler.add(background, r, w.runner.exited(ctx, s, r))
 			}
 			cancel(nil)
 			if !settle {
@@ -317,7 +320,8 @@ func (w *Worker) turn(background context.Context, r *Record, received time.Time)
 		}()
 		s, settle = w.runner.attempt(ctx, r, s)
 		if returned = true; settle {
-			w.settler.add(r, s) // may wait for room, with the slot taken
+			w.leases.returned(r.Ref())
+			w.settler.add(background, r, s) // may wait for room, with the slot taken
 		}
 	}
 }
@@ -362,9 +366,14 @@ func (w *Worker) shutdown() {
 	if wait.Closed(done, cancelGrace) {
 		return
 	}
+	late, cancel := context.WithTimeout(context.Background(), cancelGrace)
+	defer cancel()
 	for _, run := range w.leases.held() {
+		if run.returned {
+			continue
+		}
 		w.settings.log.Warn("job: a handler ignores its context and is left behind", "job", run.record.ID, "type", run.record.Type)
-		w.settler.add(run.record, interrupted(run.record, true))
+		w.settler.add(late, run.record, interrupted(run.record, true))
 	}
 }
 
