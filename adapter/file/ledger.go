@@ -20,6 +20,7 @@ type entry struct {
 	source           *Source
 	from, start, end int64
 	line, lines      int
+	problem          string // why the line is not a record, if the reader found that
 
 	// Guarded by ledger.mu.
 	state state

@@ -88,6 +88,7 @@ type offsets struct {
 	done  spans
 	size  int64 // bytes of the lines
 	room  int64 // bytes reserved for lines
+	known int64 // bytes of the input whose hash the head has
 	stale bool  // the file may lack a part of done, or end with half a line
 }
 
@@ -191,7 +192,7 @@ func (o *offsets) write(list spans) error {
 	if err != nil {
 		return err
 	}
-	if o.stale || o.size+int64(len(line)) >= o.room { // an empty line follows the last one
+	if o.stale || o.size+int64(len(line)) >= o.room || o.known < headBytes && o.grown() { // an empty line follows the last one
 		return o.rewrite()
 	}
 	if _, err := o.file.WriteAt(line, o.size); err != nil {
@@ -199,6 +200,12 @@ func (o *offsets) write(list spans) error {
 	}
 	o.size += int64(len(line)) + 1
 	return files.SyncData(o.file)
+}
+
+// grown reports whether the head should have the hash of more of the input. That of an empty one fits every file.
+func (o *offsets) grown() bool {
+	info, err := o.data.Stat()
+	return err != nil || info.Size() > o.known // an error comes again from rewrite
 }
 
 // rewrite replaces the file with one that has everything in its head.
@@ -225,7 +232,7 @@ func (o *offsets) rewrite() error {
 		return err
 	}
 	o.file.Close()
-	o.file, o.size, o.room, o.stale = fresh, size, int64(len(line)), false
+	o.file, o.size, o.room, o.known, o.stale = fresh, size, int64(len(line)), h.Bytes, false
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -265,7 +266,7 @@ func (s *Source) enter(r *record) *entry {
 	}
 	e := &s.entries[0]
 	s.entries = s.entries[1:]
-	*e = entry{source: s, from: r.from, start: r.start, end: r.end, line: r.line, lines: r.lines, count: 1}
+	*e = entry{source: s, from: r.from, start: r.start, end: r.end, line: r.line, lines: r.lines, problem: r.problem, count: 1}
 	s.ledger.enter()
 	return e
 }
@@ -304,18 +305,15 @@ func (s *Source) header(ctx context.Context) (bool, error) {
 }
 
 func (s *Source) reread(e *entry) (record, bool, error) {
-	rec := record{from: e.from, start: e.start, end: e.end, line: e.line, lines: e.lines}
-	if n := e.end - e.start; n > int64(s.o.MaxRecord)+2 {
-		rec.problem = s.reader.tooLong(e.start, e.line).problem
-	} else {
-		rec.data = make([]byte, n)
-		if _, err := s.file.ReadAt(rec.data, e.start); err != nil {
-			return rec, false, fmt.Errorf("file: %s: line %d: %w", s.path, e.line, err)
-		}
+	rec := record{from: e.from, start: e.start, end: e.end, line: e.line, lines: e.lines, problem: e.problem}
+	if e.problem != "" {
+		return rec, true, nil
 	}
-	for len(rec.data) > 0 && (rec.data[len(rec.data)-1] == '\n' || rec.data[len(rec.data)-1] == '\r') {
-		rec.data = rec.data[:len(rec.data)-1]
+	data := make([]byte, e.end-e.start)
+	if _, err := s.file.ReadAt(data, e.start); err != nil {
+		return rec, false, fmt.Errorf("file: %s: line %d: %w", s.path, e.line, err)
 	}
+	rec.data = bytes.TrimRight(data, "\r\n")
 	return rec, true, nil
 }
 

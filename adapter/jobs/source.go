@@ -32,6 +32,9 @@ type SourceOptions struct {
 	Lease time.Duration
 	// MaxAttempts bounds the attempts of jobs together with their own maximum. Default 25.
 	MaxAttempts int
+	// Codec decodes payloads that were encoded when they were enqueued. Without the right one such a job waits for a process that has
+	// it, and uses up no attempt.
+	Codec job.Codec
 	// Poll is how often a fetch that waits looks for jobs. Default 200 ms.
 	Poll time.Duration
 }
@@ -43,6 +46,9 @@ const (
 
 	maintainEvery = time.Second // as workers do
 	maintainLimit = 1000
+
+	claimGrace   = 2 * time.Second  // for a claim under way when the caller gives up
+	noCodecDelay = 10 * time.Second // before a job is offered again whose payload this process cannot decode
 )
 
 // Source delivers the jobs of a queue under leases, in the order of their priority and time. It is safe for concurrent use,
@@ -116,28 +122,59 @@ func (s *Source) claim(ctx context.Context, most int) ([]pipeline.Delivery, erro
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
 	for {
-		records, err := s.store.Claim(ctx, job.Claim{
-			Worker: s.o.Worker, Queues: []job.Slots{{Queue: s.o.Queue, Free: most}}, Lease: s.o.Lease,
-		})
+		records, err := s.take(ctx, most)
 		if err != nil {
 			return nil, fmt.Errorf("jobs: %w", err)
 		}
 		got := make([]pipeline.Delivery, 0, len(records))
-		var spent []job.Settlement
+		var unfit []job.Settlement
 		for _, r := range records {
-			if r.Failures >= s.limit(r) {
-				spent = append(spent, job.Settlement{Ref: r.Ref(), Kind: job.KindBury, Reason: policy.ReasonAttemptsExhausted})
-				continue
+			if x, fits := s.open(r); fits {
+				got = append(got, delivery(r))
+			} else {
+				unfit = append(unfit, x)
 			}
-			got = append(got, delivery(r))
 		}
-		if len(spent) > 0 {
-			err = errors.Join(job.Settle(ctx, s.store, spent)...)
+		if len(unfit) > 0 {
+			err = errors.Join(job.Settle(ctx, s.store, unfit)...)
 		}
-		if len(got) > 0 || len(spent) == 0 || err != nil {
+		if len(got) > 0 || len(unfit) == 0 || err != nil {
 			return got, err
 		}
 	}
+}
+
+// take claims jobs. It does not pass ctx on: a claim that it interrupts could still succeed in the store, and its jobs would lose an
+// attempt. A claim has claimGrace after the end of ctx.
+func (s *Source) take(ctx context.Context, most int) ([]*job.Record, error) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Lease)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if wait.For(limited, claimGrace) == nil {
+			cancel()
+		}
+	})()
+	return s.store.Claim(limited, job.Claim{Worker: s.o.Worker, Queues: []job.Slots{{Queue: s.o.Queue, Free: most}}, Lease: s.o.Lease})
+}
+
+// open decodes a job's payload. A job that cannot be delivered gets a settlement instead.
+func (s *Source) open(r *job.Record) (x job.Settlement, fits bool) {
+	x = job.Settlement{Ref: r.Ref(), Kind: job.KindBury, Reason: policy.ReasonAttemptsExhausted}
+	if r.Failures >= s.limit(r) {
+		return x, false
+	}
+	payload, err := job.Open(s.o.Codec, r.Type, r.Payload)
+	switch {
+	case err == nil:
+		r.Payload = payload
+		return x, true
+	case errors.Is(err, job.ErrNoKey):
+		x.Kind, x.Delay, x.Reason = job.KindRefuse, noCodecDelay, policy.ReasonNoPayloadKey
+	default:
+		x.Reason = policy.ReasonInvalidPayload
+	}
+	x.Error = "jobs: payload: " + err.Error()
+	return x, false
 }
 
 // maintain makes due jobs ready and reclaims lost leases, as workers do, for stores without a worker.

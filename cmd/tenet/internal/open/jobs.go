@@ -71,7 +71,11 @@ func (e *jobsEnd) source(ctx context.Context, a *cli.App, _ *slog.Logger) (Sourc
 	if err != nil {
 		return nil, err
 	}
-	source, err := jobs.NewSource(store, jobs.SourceOptions{Queue: e.queue, Lease: e.lease, MaxAttempts: e.maxAttempts})
+	codec, err := Codec(ctx, a, "", func() *policy.Set { return nil }) // for compressed payloads
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	source, err := jobs.NewSource(store, jobs.SourceOptions{Queue: e.queue, Lease: e.lease, MaxAttempts: e.maxAttempts, Codec: codec})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -94,5 +98,9 @@ func (e *jobsEnd) sink(ctx context.Context, a *cli.App, options SinkOptions) (Si
 		}
 		o.Retry = job.NewExponentialBackoff(found.Retry)
 	}
-	return jobSink{jobs.NewSink(job.NewClient(store), o), store}, nil
+	codec, err := Codec(ctx, a, "", func() *policy.Set { return options.Set }) // without keys: it refuses to store what a queue encrypts
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return jobSink{jobs.NewSink(job.NewClient(store, job.WithCodec(codec)), o), store}, nil
 }

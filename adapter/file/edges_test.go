@@ -1,0 +1,73 @@
+package file_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenetdev/tenet/adapter/file"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// TestOffsetsOfALogThatWasEmptyFitNoOtherFile: the log was empty when its source was opened.
+func TestOffsetsOfALogThatWasEmptyFitNoOtherFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.jsonl")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	s, err := file.OpenSource(path, file.SourceOptions{Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("{\"id\":\"old-1\"}\n{\"id\":\"old-2\"}\n{\"id\":\"old-3\"}\n")
+	got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 10})
+	if err != nil || len(got) != 3 {
+		t.Fatal(len(got), err)
+	}
+	if errs := s.Ack(t.Context(), got); errs != nil {
+		t.Fatal(errs)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write("{\"id\":\"new-1\"}\n{\"id\":\"new-2\"}\n{\"id\":\"new-3\"}\n{\"id\":\"new-4\"}\n")
+	s, err = file.OpenSource(path, file.SourceOptions{Follow: true})
+	if err == nil || !strings.Contains(err.Error(), "the offsets belong to another input") {
+		t.Errorf("the offsets are used for another file: %v", err)
+		_ = s.Close()
+	}
+}
+
+// TestALineThatIsTooLongStaysTooLong: one byte more than the limit, delivered twice.
+func TestALineThatIsTooLongStaysTooLong(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.jsonl")
+	line := `{"id":"x","a":"` + strings.Repeat("y", 30) + `"}`
+	if err := os.WriteFile(path, []byte(line+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := file.OpenSource(path, file.SourceOptions{MaxRecord: len(line) - 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	first, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Nack(t.Context(), first[0], 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	second, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := first[0].Transaction, second[0].Transaction
+	if a.ID() != b.ID() || string(a.Payload()) != string(b.Payload()) {
+		t.Errorf("first %q %q %v, then %q %q %v", a.ID(), a.Payload(), file.Problem(a), b.ID(), b.Payload(), file.Problem(b))
+	}
+}
