@@ -46,6 +46,8 @@ type WatchOptions struct {
 	After int64
 	// Failing is called when the store begins to fail, and with nil when it answers again. May be nil.
 	Failing func(error)
+	// At is called after each look at the store with the position after which a later watch would go on. May be nil.
+	At func(position int64)
 }
 
 // CheckWatch returns an error for a filter with conditions that events cannot be compared with.
@@ -92,6 +94,9 @@ func Watch(ctx context.Context, store Relay, o WatchOptions, visit func(Event) e
 		}
 		if err := w.pass(list); err != nil {
 			return err
+		}
+		if o.At != nil {
+			o.At(w.After)
 		}
 		if len(list) < watchAtOnce {
 			_ = wait.For(ctx, watchEvery)

@@ -50,7 +50,7 @@ func (e *env) stream(ctx context.Context, path, after string) <-chan [3]string {
 				event[1] = value
 			case name == "data":
 				event[2] = value
-			case lines.Text() == "" && event[0] != "":
+			case lines.Text() == "" && event != [3]string{}:
 				select {
 				case found <- event:
 				case <-ctx.Done():

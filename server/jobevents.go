@@ -21,7 +21,7 @@ const jobEventsAhead = 1000
 
 func (s *Server) jobEventRoutes() {
 	o := group{tag: "Jobs", scope: policystore.ScopeRead}.route(http.MethodGet, "/v1/jobs/events", "job-events", "Stream what workers do with jobs")
-	o.Description = "Server-sent events of the type job: a worker has started a job, settled an attempt, or taken back a job whose lease had expired. Workers of all processes publish them in the store while somebody watches; running ones notice a watcher within half a second. The ID of an event is its position, from which a stream goes on after Last-Event-ID; without one it begins with the events from now on. lost is the number of events that are missing before one because a reader or the store was too slow; an event without an id in its data only reports that. Metadata is shown without secrets."
+	o.Description = "Server-sent events of the type job: a worker has started a job, settled an attempt, or taken back a job whose lease had expired. Workers of all processes publish them in the store while somebody watches; running ones notice a watcher within half a second. The ID of an event is its position, from which a stream goes on after Last-Event-ID; without one it begins with the events from now on. An ID without an event says how far the stream has come. lost is the number of events that are missing before one because a reader or the store was too slow; an event without an id in its data only reports that. Metadata is shown without secrets."
 	o.Parameters = []*huma.Param{
 		queryParameter("filter", "For example: state:dead queue:mail. By id, state (the new one), queue, type, error and meta.", &huma.Schema{Type: huma.TypeString}),
 		{Name: "Last-Event-ID", In: "header", Description: "The ID of the last event that was received; 0 for all that the store still has.", Schema: &huma.Schema{Type: huma.TypeString}},
@@ -63,16 +63,27 @@ func (s *Server) streamJobEvents(w http.ResponseWriter, r *http.Request) {
 // passJobEvents writes events until ctx ends, the server drains, or the reader is gone or too slow.
 func (s *Server) passJobEvents(ctx context.Context, relay job.Relay, o job.WatchOptions, out *stream) {
 	ctx, cancel := context.WithCancel(ctx)
-	found := make(chan job.Event, jobEventsAhead)
+	found := make(chan []byte, jobEventsAhead)
+	pass := func(text []byte) error {
+		select {
+		case found <- text:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	told, at := o.After, time.Time{}
+	o.At = func(position int64) { // so that a reader to whom no event came goes on there, too
+		if position != told && time.Since(at) >= eventBeat {
+			told, at = position, time.Now()
+			_ = pass([]byte("id: " + strconv.FormatInt(position, 10) + "\n\n"))
+		}
+	}
 	go func() {
 		defer close(found)
 		_ = job.Watch(ctx, relay, o, func(e job.Event) error { // ends with ctx
-			select {
-			case found <- e:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			told = e.Position
+			return pass(jobEventText(&e))
 		})
 	}()
 	defer func() {
@@ -85,11 +96,9 @@ func (s *Server) passJobEvents(ctx context.Context, relay job.Relay, o job.Watch
 	for {
 		text := []byte(": \n\n")
 		select {
-		case e := <-found:
-			text = jobEventText(&e)
+		case text = <-found:
 			for len(found) > 0 {
-				e := <-found
-				text = append(text, jobEventText(&e)...)
+				text = append(text, <-found...)
 			}
 		case <-beat.C:
 		case <-ctx.Done():

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
@@ -31,7 +30,9 @@ func TestJ24AStreamOfJobEventsGoesOnWhereItWasAndKeepsToTheCallersQueues(t *test
 	fresh := e.stream(t.Context(), "/v1/jobs/events", "")
 	e.secret = e.tokenOf(policystore.Token{Scopes: []policystore.Scope{policystore.ScopeRead}, Queues: []string{"mail*"}})
 	mine := e.stream(t.Context(), "/v1/jobs/events?filter=state:dead", "1")
-	time.Sleep(500 * time.Millisecond) // until the stream without a position has looked for the end
+	if place := next(t, fresh, ""); place[1] != "2" {
+		t.Errorf("the stream does not say where it begins: %q", place)
+	}
 	publish(job.Event{ID: "3", Queue: "other", To: job.Dead}, job.Event{ID: "4", Queue: "mail", To: job.Dead})
 	if got := next(t, mine, "job"); got[1] != "4" || strings.Contains(got[2], "lost") {
 		t.Error(got)

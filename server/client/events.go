@@ -31,7 +31,7 @@ func (j *Jobs) Watch(ctx context.Context, o job.WatchOptions, visit func(job.Eve
 	w := &jobWatch{WatchOptions: o, client: j.client, visit: visit}
 	backoff := wait.Backoff{Min: watchPause, Max: watchLongest}
 	for ctx.Err() == nil {
-		opened, err := w.follow(ctx)
+		readable, err := w.follow(ctx)
 		problem, refused := errors.AsType[*Problem](err)
 		switch {
 		case w.stopped != nil:
@@ -40,7 +40,7 @@ func (j *Jobs) Watch(ctx context.Context, o job.WatchOptions, visit func(job.Eve
 		case refused && problem.Status < http.StatusInternalServerError && problem.Status != http.StatusTooManyRequests:
 			return asJob(err)
 		default:
-			if opened {
+			if readable {
 				backoff.Reset()
 			}
 			if o.Failing != nil && backoff.Failures() == 0 {
@@ -62,8 +62,8 @@ type jobWatch struct {
 	away    bool  // Failing was called
 }
 
-// follow reads one stream until it ends, and reports whether it was opened.
-func (w *jobWatch) follow(ctx context.Context) (opened bool, err error) {
+// follow reads one stream until it ends, and reports whether it could be read.
+func (w *jobWatch) follow(ctx context.Context) (readable bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	call := Call{Method: http.MethodGet, Path: "/v1/jobs/events", Accept: "text/event-stream"}
@@ -86,17 +86,24 @@ func (w *jobWatch) follow(ctx context.Context) (opened bool, err error) {
 	defer watchdog.Stop()
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(make([]byte, 64<<10), maxEvent)
+	id := ""
 	for lines.Scan() {
 		watchdog.Reset(eventSilence)
+		if text, ok := bytes.CutPrefix(lines.Bytes(), []byte("id: ")); ok {
+			id = string(text)
+		}
+		if position, err := strconv.ParseInt(id, 10, 64); err == nil && len(lines.Bytes()) == 0 { // without an event: how far the stream has come
+			w.After, id = position, ""
+		}
 		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")) // every event stands on one line, and is of the type job
 		if !ok {
 			continue
 		}
 		var e job.Event
 		if err := json.Unmarshal(data, &e); err != nil {
-			return true, fmt.Errorf("%s: the answer is not what the API describes", call.name())
+			return false, fmt.Errorf("%s: the answer is not what the API describes", call.name())
 		}
-		w.After = e.Position
+		w.After, id = e.Position, ""
 		if w.stopped = w.visit(e); w.stopped != nil {
 			return true, w.stopped
 		}
@@ -107,5 +114,5 @@ func (w *jobWatch) follow(ctx context.Context) (opened bool, err error) {
 	if err == nil {
 		err = errEnded
 	}
-	return true, fmt.Errorf("%s: %w", call.name(), bare(err))
+	return !errors.Is(err, bufio.ErrTooLong), fmt.Errorf("%s: %w", call.name(), bare(err))
 }
