@@ -99,6 +99,11 @@ func (r *Runner) judge(ctx context.Context, d policystore.Document) error {
 	if j.Verdict == rollout.Wait || d.Freeze != nil && j.Verdict != rollout.Revert {
 		return nil
 	}
+	if j.Verdict != rollout.Revert {
+		if enough, err := r.enough(ctx, &d); err != nil || !enough {
+			return err
+		}
+	}
 	if r.o.Record != nil {
 		if err := r.o.Record(ctx, d, j); err != nil {
 			return err
@@ -111,6 +116,27 @@ func (r *Runner) judge(ctx context.Context, d policystore.Document) error {
 	return nil
 }
 
+// enough reports whether each group has two clients that were seen in this step. The counters do not say that for sure: a client that
+// reports to two servers counts as a member at each.
+func (r *Runner) enough(ctx context.Context, d *policystore.Document) (bool, error) {
+	list, err := r.store.CountClients(ctx, d.Name, d.Rollout.StepStarted)
+	var base, candidate int64
+	for _, c := range list {
+		switch c.Applied {
+		case d.Rollout.Base:
+			base += c.Clients
+		case d.Rollout.Candidate:
+			candidate += c.Clients
+		}
+	}
+	return candidate >= 2 && (base >= 2 || forAll(d.Rollout)), err
+}
+
+// forAll reports whether the current step leaves nobody on the base.
+func forAll(r *policystore.Rollout) bool {
+	return r.Step < len(r.Plan.Steps) && r.Plan.Steps[r.Step].Share >= 1
+}
+
 // Observe returns what the judgement of the current step looks at. The time of a paused rollout stands still. A step for all clients leaves nobody on the base: it is
 // compared with the base of the newest step before.
 func Observe(r *policystore.Rollout, evidence []policystore.Evidence, now time.Time) rollout.Observation {
@@ -118,12 +144,12 @@ func Observe(r *policystore.Rollout, evidence []policystore.Evidence, now time.T
 		now = r.PausedAt
 	}
 	o := rollout.Observation{Step: r.Step, Elapsed: now.Sub(r.StepStarted)}
-	forAll := r.Step < len(r.Plan.Steps) && r.Plan.Steps[r.Step].Share >= 1
+	all := forAll(r)
 	for _, e := range evidence { // by step
 		switch {
 		case e.Revision == r.Candidate && e.Step == r.Step:
 			o.Candidate = e.Counters
-		case e.Revision == r.Base && (e.Step == r.Step && !forAll || e.Step < r.Step && forAll):
+		case e.Revision == r.Base && (e.Step == r.Step && !all || e.Step < r.Step && all):
 			o.Base = e.Counters
 		}
 	}

@@ -3,6 +3,7 @@ package rollouts_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -86,13 +87,19 @@ func start(t *testing.T, store policystore.Store) policystore.Document {
 	return p.Document
 }
 
-// report adds evidence of 40 clients per group in the current step.
+// report adds two clients per group, and evidence.
 func report(t *testing.T, store policystore.Store, failures float64) {
 	t.Helper()
-	d := document(t, store)
-	if d.Rollout.State != policystore.Running {
-		return
+	if document(t, store).Rollout.State == policystore.Running {
+		seen(t, store, 2)
+		evidence(t, store, failures)
 	}
+}
+
+// evidence adds evidence of 40 clients per group in the current step.
+func evidence(t *testing.T, store policystore.Store, failures float64) {
+	t.Helper()
+	d := document(t, store)
 	random := rand.New(rand.NewPCG(1, uint64(d.Rollout.Step)))
 	for revision, share := range map[int64]float64{d.Rollout.Base: 0.01, d.Rollout.Candidate: failures} {
 		var group rollout.Counters
@@ -106,6 +113,21 @@ func report(t *testing.T, store policystore.Store, failures float64) {
 		if err := store.AddEvidence(t.Context(), []policystore.Evidence{{Rollout: d.Rollout.ID, Step: d.Rollout.Step, Revision: revision, Counters: group}}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// seen stores n clients per group.
+func seen(t *testing.T, store policystore.Store, n int) {
+	t.Helper()
+	d := document(t, store)
+	var list []policystore.Client
+	for _, revision := range []int64{d.Rollout.Base, d.Rollout.Candidate} {
+		for i := range n {
+			list = append(list, policystore.Client{Document: d.Name, ID: fmt.Sprintf("client-%d-%d", revision, i), Applied: revision, LastSeen: time.Now()})
+		}
+	}
+	if err := store.SaveClients(t.Context(), list); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -281,5 +303,24 @@ func TestS3ClientsThatAreGoneAreForgotten(t *testing.T) {
 		if list, err := store.Clients(t.Context(), "shop", policystore.ClientKey{}, 10); err != nil || len(list) != 1 || list[0].ID != "new" {
 			t.Errorf("%+v, %v", list, err)
 		}
+	})
+}
+
+// TestS2OneClientDoesNotOpenAGate: its reports reached several servers, and it counts as many members.
+func TestS2OneClientDoesNotOpenAGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.Open().Policies()
+		start(t, store)
+		serve(t, func() {
+			time.Sleep(10 * time.Second)
+			seen(t, store, 1)
+			for range 5 {
+				evidence(t, store, 0.01)
+				time.Sleep(time.Minute)
+			}
+			if d := document(t, store); d.Rollout.State != policystore.Running || d.Rollout.Step != 0 {
+				t.Errorf("one client was enough: %+v", d.Rollout)
+			}
+		}, store)
 	})
 }
