@@ -124,7 +124,11 @@ func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settleme
 	}
 	payload, err := Open(n.codec, r.Type, r.Payload)
 	if err != nil {
-		return n.closed(r, s, err), true
+		x := Unopened(r, err)
+		if x.Started = s.Started; x.Kind == KindRefuse {
+			n.log.Warn("job: the job waits for a worker with its key", "job", r.ID, "type", r.Type, "queue", r.Queue, "error", err)
+		}
+		return x, true
 	}
 	r.Payload = payload
 	work := retry.Work{
@@ -176,12 +180,12 @@ func (t *try) nextDelay(failed int) (d time.Duration) {
 	return d
 }
 
-// closed settles a job whose payload cannot be decoded. Without its key it waits for a worker that has the key, and uses up no attempt.
-func (n *runner) closed(r *Record, s Settlement, err error) Settlement {
-	s.Kind, s.Reason, s.Error = KindBury, policy.ReasonInvalidPayload, "job: payload: "+err.Error()
+// Unopened returns the settlement of a job whose payload [Open] could not decode. Without its key the job waits for a process that has
+// the key, and uses up no attempt; otherwise it is dead.
+func Unopened(r *Record, err error) Settlement {
+	s := Settlement{Ref: r.Ref(), Kind: KindBury, Reason: policy.ReasonInvalidPayload, Error: "job: payload: " + err.Error()}
 	if errors.Is(err, ErrNoKey) {
 		s.Kind, s.Delay, s.Reason = KindRefuse, undecidedDelay, policy.ReasonNoPayloadKey
-		n.log.Warn("job: the job waits for a worker with its key", "job", r.ID, "type", r.Type, "queue", r.Queue, "error", err)
 	}
 	return s
 }
@@ -286,8 +290,8 @@ func settlement(cause error, s Settlement, result retry.Result, handled error) (
 		return s, true
 	}
 	switch {
-	case result.Verdict.Action == decision.Done:
-		s.Kind = KindComplete
+	case result.Verdict.Action == decision.Done, handled == nil && !s.NotRun: // what a classifier makes of a success does not undo it
+		s.Kind, s.Reason = KindComplete, policy.ReasonSuccess
 		return s, true
 	case errors.Is(cause, errLeaseLost):
 		return s, false
@@ -300,9 +304,6 @@ func settlement(cause error, s Settlement, result retry.Result, handled error) (
 		s.Kind, s.Delay = KindRefuse, result.Wait
 	case handled == nil && s.Reason == policy.ReasonOverallTimeout: // it had passed before the handler could run
 		s.Kind = KindBury
-	case handled == nil && !s.NotRun: // the classifier does not call that a success, or has panicked; the effect has happened
-		s.Kind, s.Reason = KindComplete, policy.ReasonSuccess
-		return s, true
 	case handled == nil: // the policy or the classifier is missing, which is not the job's fault
 		s.Kind, s.Delay = KindRefuse, undecidedDelay
 	case result.Verdict.Action == decision.Retry:

@@ -224,7 +224,7 @@ func (w *Worker) claim(ctx, background context.Context) {
 	for ctx.Err() == nil {
 		more := true // all slots are taken, so there may be more work when one is free
 		if free := w.slots.free(); len(free) > 0 && len(w.runner.types) > 0 {
-			records, err := w.take(ctx, background, free)
+			records, err := Take(ctx, w.store, Claim{Worker: w.settings.name, Queues: free, Types: w.runner.types, Lease: w.settings.lease})
 			if err != nil {
 				if ctx.Err() == nil {
 					w.health.report("claim", err)
@@ -236,18 +236,14 @@ func (w *Worker) claim(ctx, background context.Context) {
 			w.health.report("claim", nil)
 			w.health.answered()
 			received := time.Now()
-			if ctx.Err() == nil {
-				w.runner.expect(records)
+			if ctx.Err() != nil {
+				w.putBack(records, false)
+				return
 			}
-			late, cancel := context.WithTimeout(background, cancelGrace)
+			w.runner.expect(records)
 			for _, r := range records {
-				if ctx.Err() != nil {
-					w.settler.add(late, r, interrupted(r, false))
-				} else {
-					w.start(background, r, received)
-				}
+				w.start(background, r, received)
 			}
-			cancel()
 			more = filled(free, records)
 		}
 		poll.Reset(w.settings.poll)
@@ -264,18 +260,27 @@ func (w *Worker) claim(ctx, background context.Context) {
 	}
 }
 
-// take claims jobs. It does not pass ctx on: a claim interrupted by it could still succeed in the store, and would hold its
-// jobs until their leases end. It gives up on a store that hangs after the length of a lease, and cancelGrace after a
-// shutdown.
-func (w *Worker) take(ctx, background context.Context, free []Slots) ([]*Record, error) {
-	limited, cancel := context.WithTimeout(background, w.settings.lease)
+// Take claims jobs. It does not pass ctx on: a claim that ctx interrupts could still succeed in the store, and its jobs would lose an
+// attempt when their leases end. Take gives up on a store that hangs after the length of a lease, and 2 s after the end of ctx. Jobs
+// may therefore come after it.
+func Take(ctx context.Context, store Store, c Claim) ([]*Record, error) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Lease)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		if wait.For(limited, cancelGrace) == nil {
 			cancel()
 		}
 	})()
-	return w.store.Claim(limited, Claim{Worker: w.settings.name, Queues: free, Types: w.runner.types, Lease: w.settings.lease})
+	return store.Claim(limited, c)
+}
+
+// putBack releases jobs at the worker's shutdown, before or after their handlers were called.
+func (w *Worker) putBack(list []*Record, ran bool) {
+	limited, cancel := context.WithTimeout(context.Background(), cancelGrace)
+	defer cancel()
+	for _, r := range list {
+		w.settler.add(limited, r, interrupted(r, ran))
+	}
 }
 
 // filled reports whether a queue gave as many jobs as it was asked for, and so may have more.
@@ -366,15 +371,14 @@ func (w *Worker) shutdown() {
 	if wait.Closed(done, cancelGrace) {
 		return
 	}
-	late, cancel := context.WithTimeout(context.Background(), cancelGrace)
-	defer cancel()
+	var left []*Record
 	for _, run := range w.leases.held() {
-		if run.returned {
-			continue
+		if !run.returned {
+			w.settings.log.Warn("job: a handler ignores its context and is left behind", "job", run.record.ID, "type", run.record.Type)
+			left = append(left, run.record)
 		}
-		w.settings.log.Warn("job: a handler ignores its context and is left behind", "job", run.record.ID, "type", run.record.Type)
-		w.settler.add(late, run.record, interrupted(run.record, true))
 	}
+	w.putBack(left, true)
 }
 
 // listening is a subscription to one kind of a store's signals.

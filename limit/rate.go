@@ -19,8 +19,8 @@ type rateLimits struct {
 	ahead time.Duration // how far turns may run ahead of the even pace
 }
 
-// update changes the limits. Turns that were handed out stay. What they leave to pay for by waiting is bounded by the new burst:
-// at a slower pace it may have been an hour.
+// update changes the limits. Turns that were handed out stay, but the next one is no further away than after a full burst at the new
+// pace: at the old one it may have been hours.
 func (r *rate) update(p policy.Rate, now time.Duration) {
 	if p.Count <= 0 {
 		r.limits.Store(nil)
@@ -33,10 +33,12 @@ func (r *rate) update(p policy.Rate, now time.Duration) {
 		r.next.Store(int64(now))
 		return
 	}
-	for latest := int64(now + limits.ahead + apart); *old != *limits; {
-		if next := r.next.Load(); next <= latest || r.next.CompareAndSwap(next, latest) {
-			return
-		}
+	if *old == *limits {
+		return
+	}
+	latest := int64(now + limits.ahead + apart)
+	for next := r.next.Load(); next > latest && !r.next.CompareAndSwap(next, latest); {
+		next = r.next.Load()
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/policyfile"
@@ -412,11 +411,10 @@ func (s *Server) getRollout(ctx context.Context, in *DocumentName) (*answer[api.
 	case policystore.Promoted, policystore.Reverted:
 		out.Judgement = d.Rollout.Judgement // which ended it
 	default:
-		at := d.Rollout.Ended
-		if at.IsZero() {
-			at = time.Now()
+		j, err := rollouts.Judge(ctx, s.options.Policies, &d, list)
+		if err != nil {
+			return nil, err
 		}
-		j := rollout.Judge(d.Rollout.Plan, rollouts.Observe(d.Rollout, list, at))
 		out.Judgement = &j
 	}
 	return answers(out, nil)

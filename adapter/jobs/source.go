@@ -46,9 +46,6 @@ const (
 
 	maintainEvery = time.Second // as workers do
 	maintainLimit = 1000
-
-	claimGrace   = 2 * time.Second  // for a claim under way when the caller gives up
-	noCodecDelay = 10 * time.Second // before a job is offered again whose payload this process cannot decode
 )
 
 // Source delivers the jobs of a queue under leases, in the order of their priority and time. It is safe for concurrent use,
@@ -116,23 +113,31 @@ func (s *Source) Lag(ctx context.Context) (int64, error) {
 	return int64(stats[s.o.Queue].Ready), nil
 }
 
-// claim leases due jobs. Jobs whose attempts were all lost with their leases become dead, and others take their place.
+// claim leases due jobs. Jobs whose attempts were all lost with their leases become dead, as do those with damaged payloads; jobs that
+// another process has the key of are put back. Others take their place.
 func (s *Source) claim(ctx context.Context, most int) ([]pipeline.Delivery, error) {
 	if err := s.maintain(ctx); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
 	for {
-		records, err := s.take(ctx, most)
+		records, err := job.Take(ctx, s.store, job.Claim{
+			Worker: s.o.Worker, Queues: []job.Slots{{Queue: s.o.Queue, Free: most}}, Lease: s.o.Lease,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("jobs: %w", err)
 		}
 		got := make([]pipeline.Delivery, 0, len(records))
 		var unfit []job.Settlement
 		for _, r := range records {
-			if x, fits := s.open(r); fits {
+			payload, err := job.Open(s.o.Codec, r.Type, r.Payload)
+			switch {
+			case r.Failures >= s.limit(r):
+				unfit = append(unfit, job.Settlement{Ref: r.Ref(), Kind: job.KindBury, Reason: policy.ReasonAttemptsExhausted})
+			case err != nil:
+				unfit = append(unfit, job.Unopened(r, err))
+			default:
+				r.Payload = payload
 				got = append(got, delivery(r))
-			} else {
-				unfit = append(unfit, x)
 			}
 		}
 		if len(unfit) > 0 {
@@ -142,39 +147,6 @@ func (s *Source) claim(ctx context.Context, most int) ([]pipeline.Delivery, erro
 			return got, err
 		}
 	}
-}
-
-// take claims jobs. It does not pass ctx on: a claim that it interrupts could still succeed in the store, and its jobs would lose an
-// attempt. A claim has claimGrace after the end of ctx.
-func (s *Source) take(ctx context.Context, most int) ([]*job.Record, error) {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Lease)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		if wait.For(limited, claimGrace) == nil {
-			cancel()
-		}
-	})()
-	return s.store.Claim(limited, job.Claim{Worker: s.o.Worker, Queues: []job.Slots{{Queue: s.o.Queue, Free: most}}, Lease: s.o.Lease})
-}
-
-// open decodes a job's payload. A job that cannot be delivered gets a settlement instead.
-func (s *Source) open(r *job.Record) (x job.Settlement, fits bool) {
-	x = job.Settlement{Ref: r.Ref(), Kind: job.KindBury, Reason: policy.ReasonAttemptsExhausted}
-	if r.Failures >= s.limit(r) {
-		return x, false
-	}
-	payload, err := job.Open(s.o.Codec, r.Type, r.Payload)
-	switch {
-	case err == nil:
-		r.Payload = payload
-		return x, true
-	case errors.Is(err, job.ErrNoKey):
-		x.Kind, x.Delay, x.Reason = job.KindRefuse, noCodecDelay, policy.ReasonNoPayloadKey
-	default:
-		x.Reason = policy.ReasonInvalidPayload
-	}
-	x.Error = "jobs: payload: " + err.Error()
-	return x, false
 }
 
 // maintain makes due jobs ready and reclaims lost leases, as workers do, for stores without a worker.

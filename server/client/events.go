@@ -86,26 +86,22 @@ func (w *jobWatch) follow(ctx context.Context) (readable bool, err error) {
 	defer watchdog.Stop()
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(make([]byte, 64<<10), maxEvent)
-	id := ""
-	for lines.Scan() {
+	for place := w.After; lines.Scan(); {
 		watchdog.Reset(eventSilence)
-		if text, ok := bytes.CutPrefix(lines.Bytes(), []byte("id: ")); ok {
-			id = string(text)
-		}
-		if position, err := strconv.ParseInt(id, 10, 64); err == nil && len(lines.Bytes()) == 0 { // without an event: how far the stream has come
-			w.After, id = position, ""
-		}
-		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")) // every event stands on one line, and is of the type job
-		if !ok {
-			continue
-		}
-		var e job.Event
-		if err := json.Unmarshal(data, &e); err != nil {
-			return false, fmt.Errorf("%s: the answer is not what the API describes", call.name())
-		}
-		w.After, id = e.Position, ""
-		if w.stopped = w.visit(e); w.stopped != nil {
-			return true, w.stopped
+		switch name, value, _ := bytes.Cut(lines.Bytes(), []byte(": ")); string(name) {
+		case "id":
+			place, _ = strconv.ParseInt(string(value), 10, 64) // a number, as the API describes it
+		case "": // without an event, an ID says how far the stream has come
+			w.After = place
+		case "data": // every event stands on one line, and is of the type job
+			var e job.Event
+			if err := json.Unmarshal(value, &e); err != nil {
+				return false, fmt.Errorf("%s: the answer is not what the API describes", call.name())
+			}
+			w.After, place = e.Position, e.Position
+			if w.stopped = w.visit(e); w.stopped != nil {
+				return true, w.stopped
+			}
 		}
 	}
 	if err = context.Cause(ctx); err == nil {

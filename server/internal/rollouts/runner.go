@@ -95,14 +95,9 @@ func (r *Runner) judge(ctx context.Context, d policystore.Document) error {
 	if err != nil {
 		return err
 	}
-	j := rollout.Judge(d.Rollout.Plan, Observe(d.Rollout, evidence, time.Now()))
-	if j.Verdict == rollout.Wait || d.Freeze != nil && j.Verdict != rollout.Revert {
-		return nil
-	}
-	if j.Verdict != rollout.Revert {
-		if enough, err := r.enough(ctx, &d); err != nil || !enough {
-			return err
-		}
+	j, err := Judge(ctx, r.store, &d, evidence)
+	if err != nil || j.Verdict == rollout.Wait || d.Freeze != nil && j.Verdict != rollout.Revert {
+		return err
 	}
 	if r.o.Record != nil {
 		if err := r.o.Record(ctx, d, j); err != nil {
@@ -116,10 +111,14 @@ func (r *Runner) judge(ctx context.Context, d policystore.Document) error {
 	return nil
 }
 
-// enough reports whether each group has two clients that were seen in this step. The counters do not say that for sure: a client that
-// reports to two servers counts as a member at each.
-func (r *Runner) enough(ctx context.Context, d *policystore.Document) (bool, error) {
-	list, err := r.store.CountClients(ctx, d.Name, d.Rollout.StepStarted)
+// Judge judges the current step of a document's rollout. Before a good verdict it looks whether each group has two clients that were
+// seen in this step. The counters do not say that for sure: a client that reports to two servers counts as a member at each.
+func Judge(ctx context.Context, store policystore.Clients, d *policystore.Document, evidence []policystore.Evidence) (rollout.Judgement, error) {
+	j := rollout.Judge(d.Rollout.Plan, observe(d.Rollout, evidence))
+	if j.Verdict == rollout.Wait || j.Verdict == rollout.Revert {
+		return j, nil
+	}
+	list, err := store.CountClients(ctx, d.Name, d.Rollout.StepStarted)
 	var base, candidate int64
 	for _, c := range list {
 		switch c.Applied {
@@ -129,7 +128,10 @@ func (r *Runner) enough(ctx context.Context, d *policystore.Document) (bool, err
 			candidate += c.Clients
 		}
 	}
-	return candidate >= 2 && (base >= 2 || forAll(d.Rollout)), err
+	if candidate < 2 || base < 2 && !forAll(d.Rollout) {
+		j.Verdict, j.Reason = rollout.Wait, rollout.ReasonSamples
+	}
+	return j, err
 }
 
 // forAll reports whether the current step leaves nobody on the base.
@@ -137,11 +139,15 @@ func forAll(r *policystore.Rollout) bool {
 	return r.Step < len(r.Plan.Steps) && r.Plan.Steps[r.Step].Share >= 1
 }
 
-// Observe returns what the judgement of the current step looks at. The time of a paused rollout stands still. A step for all clients leaves nobody on the base: it is
-// compared with the base of the newest step before.
-func Observe(r *policystore.Rollout, evidence []policystore.Evidence, now time.Time) rollout.Observation {
-	if !r.PausedAt.IsZero() {
+// observe returns what the judgement of the current step looks at. The time of a rollout that is paused or has ended stands still. A
+// step for all clients leaves nobody on the base: it is compared with the base of the newest step before.
+func observe(r *policystore.Rollout, evidence []policystore.Evidence) rollout.Observation {
+	now := time.Now()
+	switch {
+	case !r.PausedAt.IsZero():
 		now = r.PausedAt
+	case !r.Ended.IsZero():
+		now = r.Ended
 	}
 	o := rollout.Observation{Step: r.Step, Elapsed: now.Sub(r.StepStarted)}
 	all := forAll(r)
