@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -37,6 +38,8 @@ type SourceOptions struct {
 	Codec job.Codec
 	// Poll is how often a fetch that waits looks for jobs. Default 200 ms.
 	Poll time.Duration
+	// Log defaults to slog.Default(). Payloads are never logged.
+	Log *slog.Logger
 }
 
 // Defaults of sources.
@@ -79,6 +82,9 @@ func NewSource(store job.Store, o SourceOptions) (*Source, error) {
 	}
 	if o.Poll <= 0 {
 		o.Poll = DefaultPoll
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
 	}
 	if err := job.CheckLease(o.Lease); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
@@ -134,6 +140,7 @@ func (s *Source) claim(ctx context.Context, most int) ([]pipeline.Delivery, erro
 			case r.Failures >= s.limit(r):
 				unfit = append(unfit, job.Settlement{Ref: r.Ref(), Kind: job.KindBury, Reason: policy.ReasonAttemptsExhausted})
 			case err != nil:
+				s.o.Log.WarnContext(ctx, "jobs: the payload of a job cannot be decoded", "job", r.ID, "type", r.Type, "queue", r.Queue, "error", err)
 				unfit = append(unfit, job.Unopened(r, err))
 			default:
 				r.Payload = payload

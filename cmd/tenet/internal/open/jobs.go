@@ -23,6 +23,7 @@ type jobsEnd struct {
 	store, queue, jobType string
 	lease                 time.Duration
 	maxAttempts           int
+	keys                  string // file of the keys of encrypted payloads
 }
 
 // parseJobs parses the URL of a queue. Other parameters than those of queues belong to the store.
@@ -32,7 +33,7 @@ func parseJobs(at location) (end, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &jobsEnd{store: store, queue: cmp.Or(p.Text("queue"), job.DefaultQueue), jobType: p.Text("type")}
+	e := &jobsEnd{store: store, queue: cmp.Or(p.Text("queue"), job.DefaultQueue), jobType: p.Text("type"), keys: p.Text("payload_keys")}
 	p.Duration("lease", &e.lease)
 	p.Number("max_attempts", &e.maxAttempts)
 	if e.lease != 0 && (e.lease < time.Second || e.lease > job.MaxLease) {
@@ -66,16 +67,16 @@ type jobSink struct {
 	io.Closer
 }
 
-func (e *jobsEnd) source(ctx context.Context, a *cli.App, _ *slog.Logger) (SourceCloser, error) {
+func (e *jobsEnd) source(ctx context.Context, a *cli.App, log *slog.Logger) (SourceCloser, error) {
 	store, err := openJobs(ctx, a, e.ref(), Options{})
 	if err != nil {
 		return nil, err
 	}
-	codec, err := Codec(ctx, a, "", func() *policy.Set { return nil }) // for compressed payloads
+	codec, err := Codec(ctx, a, e.keys, func() *policy.Set { return nil })
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	source, err := jobs.NewSource(store, jobs.SourceOptions{Queue: e.queue, Lease: e.lease, MaxAttempts: e.maxAttempts, Codec: codec})
+	source, err := jobs.NewSource(store, jobs.SourceOptions{Queue: e.queue, Lease: e.lease, MaxAttempts: e.maxAttempts, Codec: codec, Log: log})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -98,7 +99,7 @@ func (e *jobsEnd) sink(ctx context.Context, a *cli.App, options SinkOptions) (Si
 		}
 		o.Retry = job.NewExponentialBackoff(found.Retry)
 	}
-	codec, err := Codec(ctx, a, "", func() *policy.Set { return options.Set }) // without keys: it refuses to store what a queue encrypts
+	codec, err := Codec(ctx, a, e.keys, func() *policy.Set { return options.Set })
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

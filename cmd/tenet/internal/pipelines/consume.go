@@ -36,6 +36,7 @@ Sources:
   amqp://HOST/QUEUE                a RabbitMQ queue
   postgres://HOST/DB?table=…       a table used as a queue; with &consumer=NAME an outbox
   jobs:STORE-URL?queue=…           stored jobs of a queue, for example jobs:sqlite:jobs.db?queue=mail
+                                   (&payload_keys=FILE decrypts, and encrypts as a sink; &lease=, &max_attempts=)
 
 Tasks:
   exec:COMMAND   run by sh for every attempt, with the payload on stdin and TENET_TRANSACTION_ID and TENET_ATTEMPT
