@@ -22,6 +22,7 @@ const (
 	verifiedLines = 200_000
 	replayedLines = 5_000
 	maxRunState   = 64 << 20 // of the state in a cursor, unpacked
+	auditRuns     = 2        // at a time, which bounds the memory for their states
 )
 
 func (s *Server) auditRunRoutes() {
@@ -38,10 +39,25 @@ func (s *Server) auditRunRoutes() {
 
 type auditRun[B any] struct{ Body B }
 
+// beginAuditRun waits until fewer than auditRuns requests verify or replay.
+func (s *Server) beginAuditRun(ctx context.Context) (end func(), err error) {
+	select {
+	case s.auditRuns <- struct{}{}:
+		return func() { <-s.auditRuns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 func (s *Server) verifyAudit(ctx context.Context, in *auditRun[api.AuditVerify]) (*answer[api.AuditVerified], error) {
 	if err := callerOf(ctx).unbound(); err != nil {
 		return nil, err
 	}
+	end, err := s.beginAuditRun(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	v, err := verification(&in.Body)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
@@ -91,6 +107,11 @@ func (s *Server) replayAudit(ctx context.Context, in *auditRun[api.AuditReplay])
 	if !ok {
 		return nil, &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this log cannot be replayed in parts", Remedy: "replay it with tenet audit replay"}}
 	}
+	end, err := s.beginAuditRun(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	state, err := s.replayFrom(ctx, &in.Body)
 	if err != nil {
 		return nil, err

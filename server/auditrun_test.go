@@ -137,3 +137,28 @@ func TestU2TheAuditLogIsReplayedInParts(t *testing.T) {
 		}
 	}
 }
+
+func TestU2FewRequestsVerifyOrReplayAtATime(t *testing.T) {
+	e := newEnv(t, nil)
+	for range auditRuns {
+		e.server.auditRuns <- struct{}{}
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := e.server.beginAuditRun(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller who has gone: %v", err)
+	}
+	answered := make(chan int)
+	for _, path := range []string{"/v1/audit/verify", "/v1/audit/replay"} {
+		go func() { answered <- e.do(call{method: http.MethodPost, path: path, body: api.AuditVerify{}}).status }()
+	}
+	<-e.server.auditRuns // one ends: the others follow one another
+	for range 2 {
+		if status := <-answered; status != http.StatusOK {
+			t.Error(status)
+		}
+	}
+	if len(e.server.auditRuns) != auditRuns-1 {
+		t.Errorf("%d runs are left", len(e.server.auditRuns))
+	}
+}

@@ -102,6 +102,7 @@ type Server struct {
 	reporting *reporting
 	feed      *feed
 	sampler   sampler
+	auditRuns chan struct{} // one for each request that verifies or replays
 	closing   chan struct{} // closed when the server drains: streams end
 	closeOnce sync.Once
 }
@@ -122,7 +123,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	o.Limits = o.Limits.withDefaults()
 	s := &Server{
-		options: o, log: o.Logger, limits: newLimiter(o.Limits), closing: make(chan struct{}),
+		options: o, log: o.Logger, limits: newLimiter(o.Limits), closing: make(chan struct{}), auditRuns: make(chan struct{}, auditRuns),
 		hub: deliver.New(o.Policies, o.Logger), documents: documents.New(o.Policies, o.PolicyLimits), counters: newCounters(), reporting: newReporting(),
 	}
 	s.feed = newFeed(s)
