@@ -76,8 +76,8 @@ func OpenOutbox(ctx context.Context, server string, o Options) (*Outbox, error) 
 	}
 	out := &Outbox{table: t, settled: wait.NewSignal()}
 	err = errors.Join(
-		out.needsBody(false),
-		out.needs("seq", out.o.Seq, notNull(ofType("bigint", "integer")), "be bigint NOT NULL"),
+		out.needsBody(notNull(anyType), "be NOT NULL"),
+		out.needs("seq", out.o.Seq, notNull(numbered), "be bigint NOT NULL, and unique"),
 		out.needs("tx", out.o.TX, notNull(ofType("xid8")), "be xid8 NOT NULL"),
 	)
 	if err == nil {

@@ -35,7 +35,7 @@ func OpenQueue(ctx context.Context, server string, o Options) (*Queue, error) {
 
 func (q *Queue) check() error {
 	faults := []error{
-		q.needsBody(true),
+		q.needsBody(notNull(unique), "be NOT NULL and have a unique index of its own"),
 		q.needs("available", q.o.Available, notNull(ofType("timestamp with time zone")), "be timestamptz NOT NULL"),
 		q.needs("deliveries", q.o.Deliveries, notNull(ofType("smallint", "integer", "bigint")), "be an integer NOT NULL"),
 	}

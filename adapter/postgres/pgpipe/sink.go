@@ -43,7 +43,7 @@ func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.needsBody(true); err != nil {
+	if err := t.needsBody(unique, "have a unique index of its own"); err != nil {
 		t.pool.Close()
 		return nil, err
 	}

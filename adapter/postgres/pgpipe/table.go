@@ -32,6 +32,7 @@ type column struct {
 	typ     string // as SQL
 	notNull bool
 	unique  bool // has a unique index on this column alone
+	counted bool // its values come from a sequence
 }
 
 // table is the user's table.
@@ -69,7 +70,9 @@ func (t *table) describe(ctx context.Context) error {
 	const question = `SELECT quote_ident(n.nspname), quote_ident(n.nspname) || '.' || quote_ident(c.relname),
 		a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
 		EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
-			AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum)
+			AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum),
+		a.attidentity <> '' OR EXISTS (SELECT FROM pg_attrdef d WHERE d.adrelid = c.oid AND d.adnum = a.attnum
+			AND pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%')
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
 	WHERE c.oid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped`
 	rows, err := t.pool.Query(ctx, question, quoteTable(t.o.Table))
@@ -78,7 +81,7 @@ func (t *table) describe(ctx context.Context) error {
 	}
 	var name string
 	var c column
-	_, err = pgx.ForEachRow(rows, []any{&t.schema, &t.name, &name, &c.typ, &c.notNull, &c.unique}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&t.schema, &t.name, &name, &c.typ, &c.notNull, &c.unique, &c.counted}, func() error {
 		t.columns[name] = c
 		return nil
 	})
@@ -109,6 +112,14 @@ func unique(c column) string {
 	return "it has none"
 }
 
+// numbered accepts columns whose values are unique: rows with the same number could be skipped.
+func numbered(c column) string {
+	if problem := ofType("bigint", "integer")(c); problem != "" || c.unique || c.counted {
+		return problem
+	}
+	return "it has neither a unique index of its own nor a sequence"
+}
+
 func ofType(types ...string) check {
 	return func(c column) string {
 		if slices.Contains(types, c.typ) {
@@ -128,12 +139,7 @@ func notNull(of check) check {
 }
 
 // needsBody checks the columns that all tables have.
-func (t *table) needsBody(idUnique bool) error {
-	var id check = anyType
-	must := ""
-	if idUnique {
-		id, must = unique, "have a unique index of its own"
-	}
+func (t *table) needsBody(id check, must string) error {
 	faults := []error{t.needs("id", t.o.ID, id, must), t.needs("payload", t.o.Payload, anyType, "")}
 	if t.o.Metadata != "" {
 		faults = append(faults, t.needs("metadata", t.o.Metadata, ofType("json", "jsonb"), "be json or jsonb"))
