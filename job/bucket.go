@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/secrets"
 )
 
 // bucketPrefix returns what the names of the buckets of a limit begin with. Its first letter says what stores must know of a
@@ -28,7 +29,7 @@ func Rated(bucket string) bool { return bucket[0] == 'r' || bucket[0] == 'b' }
 const maxBucketKey = 256
 
 // bucketKey returns the fields of a key with their values, in the grammar of filters. A value that the job does not have is
-// the empty text, and so is one that is neither a text nor a number nor a boolean.
+// the empty text, and so is one that is neither a text nor a number nor a boolean. The hash of a secret takes its place.
 func bucketKey(key []string, r *Record) string {
 	var terms filter.Terms
 	for _, field := range key {
@@ -44,14 +45,21 @@ func bucketKey(key []string, r *Record) string {
 		case FieldPayload:
 			value = payloadText(r.Payload, path)
 		}
+		if value != "" && new(secrets.Redaction).Hides(path, value) {
+			value = hashed(value)
+		}
 		terms = append(terms, filter.Term{Field: name, Path: path, Values: filter.Exactly(value)})
 	}
 	text := terms.String()
 	if len(text) > maxBucketKey || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		sum := sha256.Sum256([]byte(text))
-		return "sha256:" + hex.EncodeToString(sum[:])
+		return hashed(text)
 	}
 	return text
+}
+
+func hashed(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 func splitBucket(name string) (id int64, key string) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/secrets"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -235,9 +236,9 @@ func (n *NewRedrive) Start(groups []RedriveGroup, now time.Time) Redrive {
 	return r
 }
 
-// describe returns the text of a filter, without states, and without IDs where they are many.
+// describe returns the text of a filter, without secrets and states, and without IDs where they are many.
 func describe(f Filter) string {
-	f.States = nil
+	f.States, f.Terms = nil, new(secrets.Redaction).Terms(f.Terms)
 	many := len(f.IDs)
 	if many <= filter.MaxValues {
 		return f.String()

@@ -1,8 +1,11 @@
 package policystore
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Scope is what a token or a person may do.
@@ -41,6 +44,21 @@ type Token struct {
 // Valid reports whether the token is neither expired nor revoked.
 func (t *Token) Valid(now time.Time) bool {
 	return (t.Expires.IsZero() || now.Before(t.Expires)) && (t.Revoked.IsZero() || now.Before(t.Revoked))
+}
+
+// Check returns an error that names the field of a bound that is not a name.
+func (t *Token) Check() error {
+	for _, bounds := range []struct {
+		field string
+		names []string
+	}{{"queues", t.Queues}, {"documents", t.Documents}} {
+		for _, name := range bounds.names {
+			if name == "" || strings.ContainsFunc(name, unicode.IsControl) {
+				return fmt.Errorf("%s: %q is not a name; leave the field out for a token that is bound to none", bounds.field, name)
+			}
+		}
+	}
+	return nil
 }
 
 // Has reports whether the token has a scope; admin stands for all.

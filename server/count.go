@@ -27,7 +27,7 @@ func (s *Server) countJobs(ctx context.Context, in *bodyOf[api.JobCounting]) (*a
 	var out api.JobCount
 	end := time.Now().Add(countTime)
 	for below := ""; ; {
-		found, err := searcher.Search(ctx, job.Search{Filter: f, Below: below, Limit: api.MaxBatch, Within: max(time.Until(end), time.Millisecond)})
+		found, err := searcher.Search(ctx, job.Search{Filter: f, Below: below, Limit: pagePart, Within: max(time.Until(end), time.Millisecond)})
 		if err != nil {
 			return nil, err
 		}

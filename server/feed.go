@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -139,7 +139,7 @@ func (f *feed) counters(who *caller) []byte {
 	if f.encoded == nil {
 		return nil
 	}
-	bounds := strings.Join(who.Queues, "\n")
+	bounds := fmt.Sprintf("%q", who.Queues)
 	if raw, ok := f.encoded[bounds]; ok {
 		return raw
 	}

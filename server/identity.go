@@ -86,7 +86,7 @@ func boundProblem(kind string, bounds []string) error {
 
 // filter narrows a filter to the queues that the caller is bound to.
 func (c *caller) filter(f job.Filter) (job.Filter, error) {
-	if len(c.Queues) == 0 {
+	if len(c.Queues) == 0 || slices.Contains(c.Queues, "*") {
 		return f, nil
 	}
 	if f.Queue != "" {
@@ -213,8 +213,8 @@ func (i *identity) caller(r *http.Request) (*caller, error) {
 	if who, err := i.authenticated(r); who != nil || err != nil {
 		return who, err
 	}
-	secret, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if bearer {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "Bearer") {
 		return i.token(r.Context(), strings.TrimSpace(secret))
 	}
 	if who, err := i.session(r); who != nil || err != nil {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/internal/operation"
@@ -142,18 +144,60 @@ func (s *Server) searchJobs(ctx context.Context, q api.JobSearch) (page api.JobP
 	if err := q.Cursor.Position(api.JobCursor, &after); err != nil {
 		return page, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	list, err := s.options.Jobs.List(ctx, f, after, q.Limit)
-	if err != nil {
-		return page, err
+	page.Jobs = []api.Job{}
+	next, err := s.readJobs(ctx, f, position{after, q.Limit}, func(r *job.Record) (size int) {
+		page.Jobs = append(page.Jobs, api.NewJob(redacted(r, hide), nil))
+		return len(r.Payload) + len(r.Output)
+	})
+	if next != "" {
+		page.Next = api.NewCursor(api.JobCursor, next)
 	}
-	page.Jobs = make([]api.Job, len(list))
-	for i, r := range list {
-		page.Jobs[i] = api.NewJob(redacted(r, hide), nil)
+	return page, err
+}
+
+// Bounds of the memory for a page of jobs, whose payloads may be large.
+const (
+	pageBytes = 8 << 20 // after which a page ends
+	pagePart  = 200     // jobs that are read at a time
+)
+
+// position is where a page begins, and how many jobs it may have.
+type position struct {
+	after string
+	limit int
+}
+
+// readJobs reads a page of jobs in parts, and passes them to use, which returns how much memory each keeps. It returns where the next
+// page begins, or "" if there are no more jobs.
+func (s *Server) readJobs(ctx context.Context, f job.Filter, at position, use func(*job.Record) (size int)) (next string, err error) {
+	if err := checkID("after", at.after); err != nil {
+		return "", err
 	}
-	if len(list) == q.Limit {
-		page.Next = api.NewCursor(api.JobCursor, list[len(list)-1].ID)
+	for size := 0; ; {
+		most := min(at.limit, pagePart)
+		list, err := s.options.Jobs.List(ctx, f, at.after, most)
+		if err != nil {
+			return "", err
+		}
+		for _, r := range list {
+			size += use(r)
+		}
+		if len(list) < most {
+			return "", nil
+		}
+		at = position{list[most-1].ID, at.limit - most}
+		if at.limit == 0 || size > pageBytes {
+			return at.after, nil
+		}
 	}
-	return page, nil
+}
+
+// checkID refuses a position that is not the ID of a job or redrive.
+func checkID(field, id string) error {
+	if id != "" && uuid.Validate(id) != nil {
+		return fmt.Errorf("%w: %s: not an ID", errInvalid, field)
+	}
+	return nil
 }
 
 // searcher returns the store as one that searches.
@@ -178,15 +222,26 @@ func (s *Server) findJobs(ctx context.Context, q api.JobFind) (found api.JobFoun
 	if err != nil {
 		return found, err
 	}
-	list, err := searcher.Search(ctx, job.Search{Filter: f, Below: q.Below, Limit: q.Limit, Within: api.Duration(q.Within)})
-	if err != nil {
+	if err := checkID("below", q.Below); err != nil {
 		return found, err
 	}
-	found = api.JobFound{Jobs: make([]api.Job, len(list.Jobs)), Next: list.Next, Unindexed: list.Unindexed}
-	for i, r := range list.Jobs {
-		found.Jobs[i] = api.NewJob(redacted(r, hide), nil)
+	found = api.JobFound{Jobs: []api.Job{}, Next: q.Below}
+	end := time.Now().Add(api.Duration(q.Within))
+	for size := 0; ; {
+		most := min(q.Limit-len(found.Jobs), pagePart)
+		list, err := searcher.Search(ctx, job.Search{Filter: f, Below: found.Next, Limit: most, Within: max(time.Until(end), time.Millisecond)})
+		if err != nil {
+			return found, err
+		}
+		for _, r := range list.Jobs {
+			found.Jobs = append(found.Jobs, api.NewJob(redacted(r, hide), nil))
+			size += len(r.Payload) + len(r.Output)
+		}
+		found.Next, found.Unindexed = list.Next, list.Unindexed
+		if found.Next == "" || len(list.Jobs) < most || len(found.Jobs) == q.Limit || size > pageBytes {
+			return found, nil
+		}
 	}
-	return found, nil
 }
 
 func (s *Server) listIndexes(ctx context.Context, _ *struct{}) (*answer[api.Indexes], error) {
@@ -236,13 +291,14 @@ func (s *Server) listWorkers(ctx context.Context, _ *struct{}) (*answer[api.Work
 		}
 	}
 	who := callerOf(ctx)
-	list = slices.DeleteFunc(slices.Clone(list), func(w job.WorkerInfo) bool {
-		return !slices.ContainsFunc(w.Queues, func(q string) bool { return within(q, who.Queues) })
-	})
-	if list == nil {
-		list = []job.WorkerInfo{}
+	out := api.Workers{Workers: []job.WorkerInfo{}}
+	for _, w := range list {
+		w.Queues = slices.DeleteFunc(slices.Clone(w.Queues), func(q string) bool { return !within(q, who.Queues) })
+		if len(w.Queues) > 0 {
+			out.Workers = append(out.Workers, w)
+		}
 	}
-	return answers(api.Workers{Workers: list}, nil)
+	return answers(out, nil)
 }
 
 func (s *Server) enqueue(ctx context.Context, in *bodyOf[api.Enqueue]) (*answer[api.Receipts], error) {
@@ -335,12 +391,13 @@ func (s *Server) change(ctx context.Context, c changeRequest) (out api.Changed, 
 		return out, nil
 	}
 	f.States = states
-	list, err := s.options.Jobs.List(ctx, f, c.After, c.Limit)
+	var list []*job.Record // without their payloads
+	out.Next, err = s.readJobs(ctx, f, position{c.After, c.Limit}, func(r *job.Record) (size int) {
+		list = append(list, &job.Record{ID: r.ID, Queue: r.Queue, Type: r.Type, State: r.State})
+		return 0
+	})
 	if err != nil || len(list) == 0 {
 		return out, err
-	}
-	if len(list) == c.Limit {
-		out.Next = list[len(list)-1].ID
 	}
 	o, err := operation.OnRecords(c.name, list)
 	if err != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 type queueSwitch struct {
-	Queue string `path:"queue" minLength:"1" maxLength:"255"`
+	Queue string `path:"queue" minLength:"1" maxLength:"128"`
 	Body  api.QueueSwitch
 }
 
@@ -50,6 +51,9 @@ func (s *Server) setQueue(ctx context.Context, in *queueSwitch) (*answer[job.Que
 	q := job.QueueState{Queue: in.Queue, Paused: in.Body.Paused, Reason: in.Body.Reason, Until: in.Body.Until, Actor: callerOf(ctx).actor()}
 	if err := callerOf(ctx).mayQueue(q.Queue); err != nil {
 		return nil, err
+	}
+	if q.Paused && !q.Until.IsZero() && !q.Until.After(time.Now()) {
+		return nil, fmt.Errorf("%w: until: this time has passed", errInvalid)
 	}
 	list, err := s.options.Jobs.Queues(ctx)
 	if err != nil {

@@ -167,6 +167,9 @@ func (s *Server) listRedrives(ctx context.Context, in *redrivePage) (*answer[api
 	if err := in.Cursor.Position(api.RedriveCursor, &below); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
+	if err := checkID("cursor", below); err != nil {
+		return nil, err
+	}
 	list, err := store.Redrives(ctx, job.RedriveQuery{Below: below, Limit: in.Limit, Active: in.Active})
 	if err != nil {
 		return nil, err

@@ -1,15 +1,20 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	tenethttp "github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -101,12 +106,48 @@ func (s *Server) declare(o *route) {
 func register[I, O any](s *Server, o route, handle func(context.Context, *I) (*O, error)) {
 	s.declare(&o)
 	huma.Register(s.api, o.Operation, func(ctx context.Context, in *I) (*O, error) {
+		if path := unfit("", reflect.ValueOf(in)); path != "" {
+			p := &problem{}
+			p.invalid(path, "not valid UTF-8, or contains a NUL character")
+			return nil, p.complete()
+		}
 		out, err := handle(ctx, in)
 		if err != nil {
 			return nil, s.problemOf(ctx, err)
 		}
 		return out, nil
 	})
+}
+
+// unfit returns the path of a text in an input that no store can keep, or "".
+func unfit(path string, v reflect.Value) (found string) {
+	switch v.Kind() {
+	case reflect.String:
+		if text := v.String(); !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			return path
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return unfit(path, v.Elem())
+		}
+	case reflect.Slice:
+		for i := 0; i < v.Len() && v.Type().Elem().Kind() != reflect.Uint8 && found == ""; i++ {
+			found = unfit(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
+		}
+	case reflect.Struct:
+		for i := 0; i < v.NumField() && found == ""; i++ {
+			f := v.Type().Field(i)
+			switch {
+			case f.Anonymous:
+				found = unfit(path, v.Field(i))
+			case f.IsExported():
+				tag := cmp.Or(f.Tag.Get("path"), f.Tag.Get("query"), f.Tag.Get("header"), f.Tag.Get("json"), strings.ToLower(f.Name))
+				name, _, _ := strings.Cut(tag, ",")
+				found = unfit(fields.Join(path, name), v.Field(i))
+			}
+		}
+	}
+	return found
 }
 
 // answer is an output that has only a body.

@@ -78,6 +78,9 @@ var errNoPeople = &problem{Problem: api.Problem{
 	Status: http.StatusNotFound, Detail: "this server has no OpenID Connect provider", Remedy: "use a token",
 }}
 
+// longestReturn is the longest path to return to after a sign-in, in bytes: it is in a cookie, which browsers keep up to 4,096 bytes.
+const longestReturn = 2000
+
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	p := s.identity.people
 	if p == nil {
@@ -85,8 +88,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	target := r.URL.Query().Get("return")
-	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\r\n\t") {
-		target = "/" // not another site
+	if len(target) > longestReturn || !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\r\n\t") {
+		target = "/" // not to another site
 	}
 	begun, url := p.begin(target)
 	cookie, err := s.identity.cookies.seal(r.Context(), loginCookie, begun, loginTime)

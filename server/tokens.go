@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/operation"
+	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -53,7 +54,18 @@ func (s *Server) listTokens(ctx context.Context, in *PageQuery) (*answer[api.Tok
 	return answers(page, nil)
 }
 
-// OnToken describes the making of a token for the audit log.
+// FindToken returns the token with an ID, or [policystore.ErrNotFound].
+func FindToken(ctx context.Context, store policystore.Credentials, id string) (policystore.Token, error) {
+	page := func(after string, limit int) ([]policystore.Token, error) { return store.Tokens(ctx, after, limit) }
+	for t, err := range paging.All("", api.MaxBatch, page, func(t policystore.Token) string { return t.ID }) {
+		if err != nil || t.ID == id {
+			return t, err
+		}
+	}
+	return policystore.Token{}, policystore.ErrNotFound
+}
+
+// OnToken describes the making or revocation of a token for the audit log.
 func OnToken(action string, t policystore.Token) audit.Operation {
 	scopes := make([]string, len(t.Scopes))
 	for i, scope := range t.Scopes {
@@ -77,6 +89,9 @@ func (s *Server) createToken(ctx context.Context, in *bodyOf[api.NewToken]) (*an
 		Name: in.Body.Name, Scopes: slices.Compact(slices.Sorted(slices.Values(in.Body.Scopes))), Queues: in.Body.Queues, Documents: in.Body.Documents,
 		Expires: in.Body.Expires, Creator: who.actor(),
 	})
+	if err := t.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
 	if err := s.record(ctx, OnToken("tokens.create", t)); err != nil {
 		return nil, err
 	}
@@ -91,7 +106,11 @@ func (s *Server) revokeToken(ctx context.Context, in *tokenID) (*struct{}, error
 	if err := callerOf(ctx).unbound(); err != nil {
 		return nil, err
 	}
-	if err := s.record(ctx, OnToken("tokens.revoke", policystore.Token{ID: in.ID})); err != nil {
+	t, err := FindToken(ctx, s.options.Policies, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.record(ctx, OnToken("tokens.revoke", t)); err != nil {
 		return nil, err
 	}
 	defer s.identity.forget()

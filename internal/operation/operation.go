@@ -40,7 +40,7 @@ func OnJobs(action string, f job.Filter, n int) (audit.Operation, error) {
 	}
 	for name, value := range map[string]string{
 		"queue": f.Queue, "type": f.Type, "error": f.ErrorContains, "created_before": Instant(f.CreatedBefore), "created_after": Instant(f.CreatedAfter),
-		"filter": withoutPayloads(f.Terms).String(),
+		"filter": new(secrets.Redaction).Terms(withoutPayloads(f.Terms)).String(),
 	} {
 		if value != "" {
 			o.Attributes[name] = value

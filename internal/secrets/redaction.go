@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/tenetdev/tenet/filter"
 )
 
 // Names lists the names whose values are always secret: of HTTP headers.
@@ -62,6 +65,17 @@ func (r *Redaction) Map(m map[string]string) map[string]string {
 		}
 	}
 	return hidden
+}
+
+// Terms returns the terms of a filter without secrets.
+func (r *Redaction) Terms(terms filter.Terms) filter.Terms {
+	terms = slices.Clone(terms)
+	for i, t := range terms {
+		if slices.ContainsFunc(t.Values, func(v filter.Value) bool { return r.Hides(t.Path, v.Text) }) {
+			terms[i].Values = filter.Exactly(Hidden)
+		}
+	}
+	return terms
 }
 
 // JSON returns a document without secrets: the same bytes if there is nothing to hide. Text that is not JSON is returned as

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,7 @@ func (c Cursor) Position(list string, p any) error {
 		return nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(string(c))
-	if err != nil {
+	if err != nil || bytes.Contains(raw, []byte(`\u0000`)) {
 		return errors.New("cursor: not one of this server")
 	}
 	var found map[string]json.RawMessage

@@ -166,17 +166,17 @@ func (s *Service) Check(ctx context.Context, name string, body []byte) (Checked,
 	}
 	out.Hash = parsed.Set.Revision()
 	before := ""
-	var old *policyfile.Document
 	if d.Current > 0 {
 		r, err := s.store.Revision(ctx, name, d.Current)
 		if err != nil {
 			return out, err
 		}
 		before = string(r.Body)
-		if old, err = s.parse(name, r.Body); err != nil {
-			return out, err
+		old, err := s.parse(name, r.Body)
+		if err == nil {
+			out.Fields, err = policyfile.Diff(old, parsed)
 		}
-		if out.Fields, err = policyfile.Diff(old, parsed); err != nil {
+		if _, invalid := errors.AsType[*InvalidError](err); err != nil && !invalid { // an older release may have taken it
 			return out, err
 		}
 	}

@@ -92,16 +92,17 @@ func (h *History) Add(at time.Time, stats map[string]job.QueueStats, finished []
 	}
 }
 
-// did returns how the counters of each queue have grown since the last sample. A queue that is new here has not grown: its
-// counters may be old. Counters that have become smaller began anew.
+// did returns how the counters of each queue have grown since the last sample, those of a new queue from zero. Counters that have
+// become smaller began anew.
 func (h *History) did(stats map[string]job.QueueStats) map[string]job.Activity {
-	if h.known == nil || len(h.known) > maxKnown {
+	begins := h.known == nil || len(h.known) > maxKnown // then the counters of all may be old
+	if begins {
 		h.known = map[string]job.Activity{}
 	}
 	did := map[string]job.Activity{}
 	for queue, q := range stats {
-		if before, ok := h.known[queue]; ok {
-			did[queue] = q.Activity.Since(before)
+		if !begins {
+			did[queue] = q.Activity.Since(h.known[queue])
 		}
 		h.known[queue] = q.Activity
 	}

@@ -21,17 +21,17 @@ func did(completed, attempts int64) job.QueueStats {
 func TestU2APointHasWhatHappenedSinceTheOneBefore(t *testing.T) {
 	var h history.History
 	h.Add(start, map[string]job.QueueStats{"a": did(1000, 2000)}, nil)
-	h.Add(start.Add(time.Second), map[string]job.QueueStats{"a": did(1010, 2015), "old": did(500, 500)}, []job.Finish{
+	h.Add(start.Add(time.Second), map[string]job.QueueStats{"a": did(1010, 2015), "new": did(500, 500)}, []job.Finish{
 		{Queue: "a", Due: start, Finished: start.Add(time.Second)}, {Queue: "a", Due: start, Finished: start.Add(time.Second)},
 	})
-	h.Add(start.Add(3*time.Second), map[string]job.QueueStats{"a": did(4, 4), "old": did(503, 505)}, nil) // the store has forgotten a
+	h.Add(start.Add(3*time.Second), map[string]job.QueueStats{"a": did(4, 4), "new": did(503, 505)}, nil) // the store has forgotten a
 	points := h.Points(history.Second, 10)
 	if len(points) != 2 {
 		t.Fatalf("%d points", len(points))
 	}
 	type seen struct {
 		At, Since time.Duration
-		A, Old    job.Activity
+		A, New    job.Activity
 		Total     job.Activity
 	}
 	var got []seen
@@ -39,7 +39,7 @@ func TestU2APointHasWhatHappenedSinceTheOneBefore(t *testing.T) {
 		got = append(got, seen{p.At.Sub(start), p.Since, p.Queues[0].Did, p.Queues[1].Did, p.Total.Did})
 	}
 	want := []seen{
-		{time.Second, time.Second, job.Activity{Completed: 10, Attempts: 15}, job.Activity{}, job.Activity{Completed: 10, Attempts: 15}},
+		{time.Second, time.Second, job.Activity{Completed: 10, Attempts: 15}, job.Activity{Completed: 500, Attempts: 500}, job.Activity{Completed: 510, Attempts: 515}},
 		{3 * time.Second, 2 * time.Second, job.Activity{Completed: 4, Attempts: 4}, job.Activity{Completed: 3, Attempts: 5}, job.Activity{Completed: 7, Attempts: 9}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

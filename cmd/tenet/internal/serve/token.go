@@ -56,6 +56,9 @@ func (s ofStore) CreateToken(ctx context.Context, in api.NewToken) (api.CreatedT
 	t, secret := server.NewToken(policystore.Token{
 		Name: in.Name, Scopes: in.Scopes, Queues: in.Queues, Documents: in.Documents, Expires: in.Expires, Creator: recording.Actor(),
 	})
+	if err := t.Check(); err != nil {
+		return api.CreatedToken{}, err
+	}
 	if err := s.put(ctx, server.OnToken("tokens.create", t)); err != nil {
 		return api.CreatedToken{}, err
 	}
@@ -78,7 +81,11 @@ func (s ofStore) Tokens(ctx context.Context) (list []policystore.Token, err erro
 
 // RevokeToken implements keeper.
 func (s ofStore) RevokeToken(ctx context.Context, id string) error {
-	if err := s.put(ctx, server.OnToken("tokens.revoke", policystore.Token{ID: id})); err != nil {
+	t, err := server.FindToken(ctx, s.Policies, id)
+	if err != nil {
+		return err
+	}
+	if err := s.put(ctx, server.OnToken("tokens.revoke", t)); err != nil {
 		return err
 	}
 	return s.Policies.RevokeToken(ctx, id, time.Now())
