@@ -48,7 +48,8 @@ func (c *call) do(ctx context.Context, options []retry.CallOption) (*http.Respon
 	defer c.finish()
 	resp, err := retry.DoValue(ctx, e, c.key, c.attempt, options...)
 	if err == nil {
-		return c.take(resp), nil
+		c.take(resp)
+		return resp, nil // which may be that of a fallback
 	}
 	if resp := c.last(ctx, resp, err); resp != nil {
 		return resp, nil

@@ -410,6 +410,18 @@ func TestFailuresWithoutAUsableResponseAreErrors(t *testing.T) {
 	})
 }
 
+func TestB4AFallbackOfAResponseIsReturned(t *testing.T) {
+	e, _ := recording(t)
+	c := tenethttp.Client{Executor: e, HTTP: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) { return answer(503, ""), nil })}}
+	resp, err := c.Do(t.Context(), request(t, "GET", "http://x/", nil), key, retry.WithFallbackValue(answer(200, "cached")))
+	if err != nil || resp == nil {
+		t.Fatalf("got %v, %v", resp, err)
+	}
+	if got := read(t, resp); got != "cached" {
+		t.Errorf("body %q, want that of the fallback", got)
+	}
+}
+
 type refusing struct{}
 
 func (refusing) Append(context.Context, *observe.Event) error { return errors.New("disk full") }
