@@ -13,8 +13,10 @@ import (
 const ClassifierName = "http"
 
 // Classifier judges the results of operations that make HTTP requests: *http.Response values by their status, and errors
-// by the [*StatusError] or *url.Error in them. An answer without a request counts as one to a GET. An error
-// without either is retryable. A value of any other type shows that the policy names the wrong classifier.
+// by the [*StatusError] or *url.Error in them. An answer without a request counts as one to a GET. A
+// *url.Error is retryable only if its method is idempotent: a failure to connect is no proof that nothing was sent, because it
+// may come after a redirect. An error without either is retryable. A value of any other type shows that the policy names the
+// wrong classifier.
 func Classifier() classify.Classifier { return classify.Func(judge) }
 
 // The classifier that the clients of this package register with their executors, and its classes.
@@ -69,7 +71,7 @@ func judgeError(err error) classify.Outcome {
 	if e, ok := errors.AsType[*transportError](err); ok {
 		again = e.again
 	} else if e, ok := errors.AsType[*url.Error](err); ok { // its Op is the method
-		again = idempotent(e.Op) || neverConnected(err)
+		again = idempotent(e.Op)
 	} else {
 		isTransport = false
 	}

@@ -56,7 +56,7 @@ func TestC6Classifier(t *testing.T) {
 		"GET lost":                 {nil, wrapped(&url.Error{Op: "Get", Err: errors.New("lost")}), classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: "transport"}},
 		"GET timeout":              {nil, &url.Error{Op: "Get", Err: context.DeadlineExceeded}, classify.Outcome{Kind: classify.Retryable, Category: classify.CategoryTimeout, Reason: "transport"}},
 		"POST timeout":             {nil, &url.Error{Op: "Post", Err: context.DeadlineExceeded}, classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryTimeout, Reason: "http_not_idempotent"}},
-		"POST not dialled":         {nil, &url.Error{Op: "Post", Err: &net.OpError{Op: "dial", Err: errors.New("x")}}, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: "transport"}},
+		"POST not dialled":         {nil, &url.Error{Op: "Post", Err: &net.OpError{Op: "dial", Err: errors.New("x")}}, classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategorySystem, Reason: "http_not_idempotent"}},
 		"another error":            {nil, errors.New("odd"), classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: "error"}},
 	}
 	for name, tt := range tests {
@@ -65,6 +65,17 @@ func TestC6Classifier(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestC6AnErrorAfterARedirectIsNoProof: the first server has processed the POST, and http.Client's error is about the second one.
+func TestC6AnErrorAfterARedirectIsNoProof(t *testing.T) {
+	server, client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://127.0.0.1:1/orders/1", http.StatusSeeOther)
+	})
+	_, err := client.Do(request(t, "POST", server.URL, nil))
+	if got := tenethttp.Classifier().Classify(nil, err); got.Kind != classify.NonRetryable || got.Reason != policy.ReasonHTTPNotIdempotent {
+		t.Errorf("%v is %+v", err, got)
 	}
 }
 
