@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/retry"
 )
 
@@ -22,15 +23,17 @@ const minRetryDelay = time.Second
 //
 // A call is one attempt, whatever the policy says: the handler is neither repeated nor hedged. The policy's timeouts end the
 // handler's context, and with max_wait a call waits in line. The handler's own error is returned unchanged, and a panic
-// reaches the server unchanged. A server that is also a client under the same method names should give the two different
-// keys. Safe for concurrent use.
+// reaches the server unchanged. Codes of business outcomes, such as NotFound, do not count as failures. A server that is also a
+// client under the same method names should give the two different keys. Safe for concurrent use.
 func UnaryServerInterceptor(o Options) grpc.UnaryServerInterceptor {
 	o = o.withDefaults()
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		value, err := retry.DoValue(ctx, o.executor(), o.Key(info.FullMethod), func(ctx context.Context) (any, error) {
-			return handler(ctx, req)
+		var failed error
+		value, err := retry.DoValue(ctx, o.executor(), o.Key(info.FullMethod), func(ctx context.Context) (value any, _ error) {
+			value, failed = handler(ctx, req)
+			return value, meant(failed)
 		}, retry.WithSingleAttempt())
-		return value, served(err)
+		return value, served(err, failed)
 	}
 }
 
@@ -38,10 +41,12 @@ func UnaryServerInterceptor(o Options) grpc.UnaryServerInterceptor {
 func StreamServerInterceptor(o Options) grpc.StreamServerInterceptor {
 	o = o.withDefaults()
 	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		var failed error
 		err := o.executor().Do(stream.Context(), o.Key(info.FullMethod), func(ctx context.Context) error {
-			return handler(server, &servedStream{stream, ctx})
+			failed = handler(server, &servedStream{stream, ctx})
+			return meant(failed)
 		}, retry.WithSingleAttempt())
-		return served(err)
+		return served(err, failed)
 	}
 }
 
@@ -54,14 +59,22 @@ type servedStream struct {
 // Context implements grpc.ServerStream.
 func (s *servedStream) Context() context.Context { return s.ctx }
 
-// served returns the error of a handler that ran, or the status of a call that was refused.
-func served(err error) error {
-	failure, failed := errors.AsType[*retry.Error](err)
+// meant marks a handler's error if its code is a business outcome.
+func meant(err error) error {
+	if judge(err).Category == classify.CategoryBusiness {
+		return classify.Business(err)
+	}
+	return err
+}
+
+// served returns the error of a handler that failed, or the status of a call that was refused.
+func served(err, failed error) error {
+	failure, ok := errors.AsType[*retry.Error](err)
 	switch {
-	case !failed:
+	case !ok:
 		return err
-	case failure.Attempts > 0 && failure.Last != nil:
-		return failure.Last
+	case failed != nil:
+		return failed
 	case failure.Attempts > 0:
 		return withStatus(err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

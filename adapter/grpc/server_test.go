@@ -123,3 +123,22 @@ func TestB4ARefusalAsksForTheWaitOfItsRateLimit(t *testing.T) {
 		})
 	}
 }
+
+func TestR11BusinessCodesKeepTheServersBreakerClosed(t *testing.T) {
+	for name, serve := range servers(t.Context()) {
+		for code, want := range map[codes.Code]codes.Code{codes.NotFound: codes.OK, codes.Internal: codes.ResourceExhausted} {
+			o := tenetgrpc.Options{Executor: retry.NewExecutor(options(t, fixed(func(p *policy.Policy) {
+				p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 2}
+			})))}
+			failed := status.Error(code, "no")
+			for range 2 {
+				if err := serve(o, func(context.Context) error { return failed }); err != failed {
+					t.Errorf("%s: the handler's error became %v", name, err)
+				}
+			}
+			if got := status.Code(serve(o, func(context.Context) error { return nil })); got != want {
+				t.Errorf("%s: after two handlers that failed with %s the server answers %s, want %s", name, code, got, want)
+			}
+		}
+	}
+}
