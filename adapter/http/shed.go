@@ -1,8 +1,10 @@
 package tenethttp
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"time"
 
@@ -25,6 +27,7 @@ type ServerOptions struct {
 
 // Shed admits requests to a handler under the limit, the breaker and the budget of their key's policy, and answers those that
 // are refused with 503, a Retry-After of at least a second, and a problem document (RFC 9457). The handler did not run then.
+// The same answer, with the type urn:tenet:shed:timeout, goes to a request that timed out if its handler returned without one.
 //
 // A request is one attempt, whatever the policy says: the handler is neither repeated nor hedged. The policy's timeouts end
 // the request's context, and with max_wait a request waits in line. A status of 500 and above counts as a failure; the
@@ -39,24 +42,30 @@ func Shed(o ServerOptions) func(http.Handler) http.Handler {
 			if e == nil {
 				e = retry.DefaultExecutor() // looked up per request, so that Shed may be called before retry.SetGlobal
 			}
+			answer := &statusWriter{ResponseWriter: w}
 			err := e.Do(r.Context(), o.Key(r), func(ctx context.Context) error {
-				answer := &statusWriter{ResponseWriter: w}
 				next.ServeHTTP(answer, r.WithContext(ctx))
-				switch {
-				case ctx.Err() != nil:
+				if ctx.Err() != nil {
 					return ctx.Err()
-				case answer.status >= http.StatusInternalServerError:
+				}
+				answer.begin(http.StatusOK) // as net/http does for a handler that writes nothing
+				if answer.status >= http.StatusInternalServerError {
 					return errServer
 				}
 				return nil
 			}, retry.WithSingleAttempt())
 			failure, failed := errors.AsType[*retry.Error](err)
-			if !failed || failure.Attempts > 0 {
-				return // the handler has answered
+			if !failed || answer.begun() {
+				return
 			}
 			p := problem{
 				of: "shed", status: http.StatusServiceUnavailable, name: string(failure.Reason),
 				detail: "the request was not processed; try again", wait: max(failure.RetryAfter, minRetryAfter),
+			}
+			if failure.Attempts > 0 {
+				p.name, p.detail = "timeout", "the request took too long; it may have been processed in part"
+				w.Header().Del("Content-Length") // of the answer that the handler did not give
+				w.Header().Del("Content-Encoding")
 			}
 			p.write(w)
 		})
@@ -71,16 +80,42 @@ type statusWriter struct {
 	status int // 0 until one is written
 }
 
-// WriteHeader implements http.ResponseWriter.
-func (w *statusWriter) WriteHeader(status int) {
-	if w.status < http.StatusOK { // informational statuses may come before the final one
+// begin notes the status, unless the final one is known.
+func (w *statusWriter) begin(status int) {
+	if !w.begun() {
 		w.status = status
 	}
+}
+
+// begun reports whether the final status is known; informational ones may come before it.
+func (w *statusWriter) begun() bool { return w.status >= http.StatusOK }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	w.begin(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(b []byte) (int, error) {
+	w.begin(http.StatusOK)
+	return w.ResponseWriter.Write(b)
+}
+
 // Flush implements http.Flusher, for handlers that look for it.
-func (w *statusWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+func (w *statusWriter) Flush() {
+	w.begin(http.StatusOK)
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack implements http.Hijacker, for handlers that look for it. Their answer is their own affair.
+func (w *statusWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.begin(http.StatusOK)
+	}
+	return conn, rw, err
+}
 
 // Unwrap returns the server's writer.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -124,3 +124,55 @@ func TestB4AWaitingRequestLeavesTheLineWithItsClient(t *testing.T) {
 		}
 	})
 }
+
+// TestB4ATimedOutRequestWithoutAnAnswerGets503: a handler often returns when its context ends, as database/sql does.
+func TestB4ATimedOutRequestWithoutAnAnswerGets503(t *testing.T) {
+	for name, c := range map[string]struct {
+		write func(http.ResponseWriter)
+		want  int
+	}{
+		"nothing": {func(w http.ResponseWriter) { w.Header().Set("Content-Length", "1000") }, 503},
+		"status":  {func(w http.ResponseWriter) { w.WriteHeader(202) }, 202},
+		"body":    {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "rows") }, 200},
+		"flush":   {func(w http.ResponseWriter) { w.(http.Flusher).Flush() }, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				serve := shedding(t, policy.Policy{Retry: policy.Retry{TimeoutPerAttempt: time.Second}}, func(w http.ResponseWriter, r *http.Request) {
+					c.write(w)
+					<-r.Context().Done()
+				})
+				w := serve(t.Context())
+				refused := w.Header().Get("Retry-After") == "1" && w.Header().Get("Content-Length") == ""
+				if w.Code != c.want || refused != (c.want == 503) {
+					t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+				}
+			})
+		})
+	}
+}
+
+func TestB4AShedHandlerMayHijack(t *testing.T) {
+	shed := tenethttp.Shed(tenethttp.ServerOptions{Key: func(*http.Request) policy.Key { return key }})
+	server, client := serve(t, shed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, ok := w.(http.Hijacker)
+		if !ok {
+			return
+		}
+		conn, _, err := h.Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+	})).ServeHTTP)
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 204 {
+		t.Errorf("status %d, want that of the handler", resp.StatusCode)
+	}
+}
