@@ -88,7 +88,7 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 	}
 	client := o.Client
 	if client == nil {
-		client = &http.Client{Transport: netguard.Transport(o.AllowPrivateNetworks)}
+		client = &http.Client{Transport: netguard.Transport(o.AllowPrivateNetworks), CheckRedirect: redirect}
 	}
 	return func(ctx context.Context, j job.Job[Payload]) error {
 		req, err := request(ctx, j)
@@ -106,6 +106,19 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 		}
 		return answer(j, resp, body, o.MaxResponse)
 	}
+}
+
+// redirect sends none of the payload's headers, nor its URL as Referer, to another host: they may hold secrets.
+func redirect(req *http.Request, via []*http.Request) error {
+	if len(via) >= 10 { // as net/http does
+		return errors.New("stopped after 10 redirects")
+	}
+	if req.URL.Host != via[0].URL.Host {
+		maps.DeleteFunc(req.Header, func(name string, _ []string) bool {
+			return name != "Content-Type" && name != "Idempotency-Key" && name != "User-Agent"
+		})
+	}
+	return nil
 }
 
 // sendError hides the URL, which may hold secrets, and gives up on addresses that will be refused again.

@@ -138,6 +138,37 @@ func TestPrivateAddressesAreRefusedAlsoAfterARedirect(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// TestO3ARedirectKeepsThePayloadsHeadersFromOtherHosts: they may hold secrets, and so may the URL, which net/http would send as Referer.
+func TestO3ARedirectKeepsThePayloadsHeadersFromOtherHosts(t *testing.T) {
+	var got http.Header
+	end := func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header
+		w.WriteHeader(http.StatusTeapot)
+	}
+	other := httptest.NewServer(http.HandlerFunc(end))
+	defer other.Close()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/same", end)
+	mux.Handle("/to-same", http.RedirectHandler("/same", http.StatusTemporaryRedirect))
+	mux.Handle("/to-other", http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	mux.Handle("/endless", http.RedirectHandler("/endless", http.StatusTemporaryRedirect))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	for path, secret := range map[string]string{"/to-same": "s3cret", "/to-other": ""} {
+		err := run(t, Options{AllowPrivateNetworks: true}, `{"url":"`+server.URL+path+`?token=t0ken","headers":{"X-Api-Key":"s3cret"},"body":{}}`)
+		status, ok := errors.AsType[*tenethttp.StatusError](err)
+		if !ok || status.StatusCode != http.StatusTeapot {
+			t.Fatal(err)
+		}
+		if got.Get("X-Api-Key") != secret || got.Get("Idempotency-Key") != "job-1" || got.Get("Content-Type") != "application/json" || secret == "" && got.Get("Referer") != "" {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	if err := run(t, Options{AllowPrivateNetworks: true}, `{"url":"`+server.URL+`/endless"}`); err == nil || !strings.Contains(err.Error(), "10 redirects") {
+		t.Errorf("an endless redirect: %v", err)
+	}
+}
+
 func TestTheStoredResponseIsBounded(t *testing.T) {
 	raw, err := json.Marshal(Response{Status: 200, Body: "x", Truncated: true})
 	if err != nil || string(raw) != `{"status":200,"body":"x","truncated":true}` {
