@@ -490,6 +490,17 @@ func TestRecordsHoldNoQuery(t *testing.T) {
 	}
 }
 
+func TestO3AnInvalidLocationIsNotShown(t *testing.T) {
+	e, _ := recording(t)
+	c := tenethttp.Client{Executor: e, HTTP: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		return answer(302, "", "Location", "http://a b/?token=s3cret"), nil
+	})}}
+	_, err := c.Do(t.Context(), request(t, "GET", "http://x/", nil), key)
+	if err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "Location") {
+		t.Error(err)
+	}
+}
+
 // TestACustomClassifierSeesTheResponse: a custom classifier may treat a successful response as a failure; the caller still gets
 // the response.
 func TestACustomClassifierSeesTheResponse(t *testing.T) {

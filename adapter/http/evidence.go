@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/tenetdev/tenet/internal/netguard"
 )
 
 // evidence collects the transport's trace of one attempt, to prove that a request was not sent.
@@ -72,7 +74,7 @@ type transportError struct {
 func (e *transportError) Error() string { return e.err.Error() }
 func (e *transportError) Unwrap() error { return e.err }
 
-// redact takes user and query out of the URL that http.Client puts into its errors.
+// redact takes user and query out of the URLs that http.Client puts into its errors.
 func redact(err error) error {
 	e, ok := errors.AsType[*url.Error](err)
 	if !ok {
@@ -82,5 +84,5 @@ func redact(err error) error {
 	if u, err := url.Parse(e.URL); err == nil {
 		at = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 	}
-	return &url.Error{Op: e.Op, URL: at, Err: e.Err}
+	return &url.Error{Op: e.Op, URL: at, Err: netguard.Cause(e)}
 }

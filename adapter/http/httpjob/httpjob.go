@@ -123,10 +123,7 @@ func redirect(req *http.Request, via []*http.Request) error {
 
 // sendError hides the URL, which may hold secrets, and gives up on addresses that will be refused again.
 func sendError(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err
-	}
-	err = fmt.Errorf("http: %w", err)
+	err = fmt.Errorf("http: %w", netguard.Cause(err))
 	if _, forbidden := errors.AsType[*ForbiddenAddressError](err); forbidden {
 		return job.Unrecoverable(fmt.Errorf("%w; if jobs may reach it, start the worker with --allow-private-networks (httpjob.Options.AllowPrivateNetworks)", err))
 	}

@@ -169,6 +169,15 @@ func TestO3ARedirectKeepsThePayloadsHeadersFromOtherHosts(t *testing.T) {
 	}
 }
 
+func TestO3AnInvalidLocationIsNotShown(t *testing.T) {
+	server := httptest.NewServer(http.RedirectHandler("http://a b/?token=s3cret", http.StatusFound))
+	defer server.Close()
+	err := run(t, Options{AllowPrivateNetworks: true}, `{"url":"`+server.URL+`"}`)
+	if err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "Location") {
+		t.Error(err)
+	}
+}
+
 func TestTheStoredResponseIsBounded(t *testing.T) {
 	raw, err := json.Marshal(Response{Status: 200, Body: "x", Truncated: true})
 	if err != nil || string(raw) != `{"status":200,"body":"x","truncated":true}` {

@@ -131,10 +131,7 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 
 // unanswered hides the URL, which may hold secrets, and gives up on addresses that will be refused again.
 func (s *Sink) unanswered(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err
-	}
-	err = fmt.Errorf("httpsink: %s: %w", s.host, err)
+	err = fmt.Errorf("httpsink: %s: %w", s.host, netguard.Cause(err))
 	if _, forbidden := errors.AsType[*ForbiddenAddressError](err); forbidden {
 		return classify.Permanent(err)
 	}

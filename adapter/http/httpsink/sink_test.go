@@ -248,6 +248,15 @@ func TestPrivateAddressesAreRefusedAndURLsStaySecret(t *testing.T) {
 	}
 }
 
+func TestO3AnInvalidLocationIsNotShown(t *testing.T) {
+	server := httptest.NewServer(http.RedirectHandler("http://a b/?token=s3cret", http.StatusFound))
+	t.Cleanup(server.Close)
+	err := open(t, server.URL, httpsink.Options{AllowPrivateNetworks: true}).Dispatch(t.Context(), transaction)
+	if err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "Location") {
+		t.Error(err)
+	}
+}
+
 func TestAMissingResponseLeavesTheOutcomeUnknown(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
