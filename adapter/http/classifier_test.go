@@ -122,6 +122,18 @@ func TestRetryAfterForms(t *testing.T) {
 	}
 }
 
+func TestD5TheLongestOfSeveralRetryAftersCounts(t *testing.T) {
+	date := time.Now().UTC().Add(-time.Hour)
+	in := func(d time.Duration) string { return date.Add(d).Format(http.TimeFormat) }
+	for _, values := range [][]string{{"5", "60"}, {"60", "5"}, {"5, 60"}, {"60,5"}, {"soon", "60"}, {"5", in(time.Minute)}, {in(time.Second) + ", " + in(time.Minute) + ", 5"}} {
+		resp := answer(503, "", "Date", in(0))
+		resp.Header["Retry-After"] = values
+		if got := tenethttp.NewStatusError(resp).RetryAfter; got != time.Minute {
+			t.Errorf("%q parses as %s, want 1m", values, got)
+		}
+	}
+}
+
 func TestStatusErrorText(t *testing.T) {
 	for want, e := range map[string]*tenethttp.StatusError{
 		"http: POST api.example.com: 429 Too Many Requests": {Method: "POST", Host: "api.example.com", StatusCode: 429},

@@ -63,12 +63,27 @@ func transient(status int) bool {
 }
 
 // retryAfter reads the header of that name (RFC 9110, section 10.2.3) from a 429 or 503. A date counts from the answer's
-// own Date, so that the clocks need not agree. An invalid value or a time in the past is 0.
-func retryAfter(resp *http.Response, now time.Time) time.Duration {
+// own Date, so that the clocks need not agree. Of several values, in one field or more, the longest wait counts.
+func retryAfter(resp *http.Response, now time.Time) (longest time.Duration) {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0
 	}
-	value := strings.TrimSpace(resp.Header.Get("Retry-After"))
+	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		now = date
+	}
+	parts := strings.Split(strings.Join(resp.Header.Values("Retry-After"), ","), ",")
+	for i, part := range parts {
+		longest = max(longest, waitOf(part, now))
+		if i > 0 { // dates hold a comma
+			longest = max(longest, waitOf(parts[i-1]+","+part, now))
+		}
+	}
+	return longest
+}
+
+// waitOf reads a number of seconds or a date. An invalid value or a time in the past is 0.
+func waitOf(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
 	if value == "" {
 		return 0
 	}
@@ -82,9 +97,6 @@ func retryAfter(resp *http.Response, now time.Time) time.Duration {
 	at, err := http.ParseTime(value)
 	if err != nil {
 		return 0
-	}
-	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		now = date
 	}
 	return max(at.Sub(now), 0)
 }
