@@ -51,7 +51,7 @@ const defaultMaxBody = 1 << 20
 // Idempotent runs a handler once per key and answers repetitions with the stored answer. A key belongs to its tenant, and to
 // the guard's operation: one guard for all endpoints means that a key used again for another endpoint is a mismatch. Services
 // that share a store need guards with operations of their own (idempotency.GuardOptions). The answer is recorded before it
-// is sent, so handlers cannot stream.
+// is sent, so handlers cannot stream, nor send trailers.
 //
 // An answer with a status of 500 and above, 408, 425 or 429 is sent but not kept: to the guard it is a *[StatusError], and the
 // next request runs unless the guard's classifier calls that error final. A handler that panics leaves its outcome unknown,
@@ -94,7 +94,11 @@ func (o *IdempotencyOptions) serve(guard *idempotency.Guard, next http.Handler, 
 	if p != nil {
 		return p
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
+	unread := r.Body
+	if unread == nil { // no server made the request
+		unread = http.NoBody
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, unread, o.MaxBody))
 	if err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return &problem{status: http.StatusRequestEntityTooLarge, name: "body-too-large", detail: fmt.Sprintf("the body may have %d bytes", o.MaxBody)}
@@ -105,7 +109,7 @@ func (o *IdempotencyOptions) serve(guard *idempotency.Guard, next http.Handler, 
 	outcome := idempotency.Once(r.Context(), guard, effect, func(ctx context.Context) (*answer, error) {
 		again := r.Clone(ctx)
 		again.Body = io.NopCloser(bytes.NewReader(body))
-		a := &answer{header: http.Header{}}
+		a := &answer{own: http.Header{}}
 		next.ServeHTTP(a, again)
 		a.WriteHeader(http.StatusOK)
 		return a, a.failure(r)
@@ -199,18 +203,22 @@ func unquote(s string) (string, bool) {
 
 // answer buffers the handler's answer until it is recorded.
 type answer struct {
-	header http.Header
+	own    http.Header // the handler's
+	header http.Header // what it was when the status was written
 	status int
 	body   bytes.Buffer
 }
 
 // Header implements http.ResponseWriter.
-func (a *answer) Header() http.Header { return a.header }
+func (a *answer) Header() http.Header { return a.own }
 
-// WriteHeader implements http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter. It panics for the same statuses as the server's.
 func (a *answer) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("tenethttp: invalid WriteHeader code %d", status))
+	}
 	if a.status == 0 && status >= 200 {
-		a.status = status
+		a.status, a.header = status, a.own.Clone()
 	}
 }
 

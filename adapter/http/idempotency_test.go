@@ -277,3 +277,50 @@ func TestIdempotentRejectsANilGuard(t *testing.T) {
 	}()
 	tenethttp.Idempotent(nil, tenethttp.IdempotencyOptions{})
 }
+
+func TestI7ARequestMayHaveNoBody(t *testing.T) {
+	guard, err := idempotency.NewGuard(testguard.NewStore(), idempotency.GuardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := tenethttp.Idempotent(guard, tenethttp.IdempotencyOptions{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusCreated) }))
+	r := request(t, "POST", "/orders", nil)
+	r.Header.Set("Idempotency-Key", "k")
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != http.StatusCreated {
+		t.Errorf("status %d", w.Code)
+	}
+}
+
+func TestI7AnInvalidStatusPanicsAsInNetHTTP(t *testing.T) {
+	for _, status := range []int{0, 1000} {
+		s := newShop(t, tenethttp.IdempotencyOptions{})
+		s.handle(func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("WriteHeader(%d) does not panic", status)
+				}
+				panic(http.ErrAbortHandler) // which the server does not log
+			}()
+			w.WriteHeader(status)
+		})
+		s.send(t, "POST", "a", "k")
+		if got := s.send(t, "POST", "a", "k"); got.Status != http.StatusConflict || s.runs.Load() != 1 {
+			t.Errorf("WriteHeader(%d): the repetition got %+v after %d runs", status, got, s.runs.Load())
+		}
+	}
+}
+
+func TestI7HeadersAfterWriteHeaderAreNotSent(t *testing.T) {
+	s := newShop(t, tenethttp.IdempotencyOptions{})
+	s.handle(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "/orders/7")
+		w.WriteHeader(http.StatusCreated)
+		w.Header().Set("Location", "/late")
+	})
+	for range 2 {
+		if got := s.send(t, "POST", "a", "k"); got.Location != "/orders/7" {
+			t.Errorf("got %+v", got)
+		}
+	}
+}
