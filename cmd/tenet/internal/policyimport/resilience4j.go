@@ -24,8 +24,8 @@ func Resilience4j(application []byte) (Converted, error) {
 		return Converted{}, fmt.Errorf("%s: %w", what, err)
 	}
 	j := resilience4j{reader: r, policies: map[string]*policy.Policy{}}
-	for _, root := range roots {
-		for _, module := range r4jModules {
+	for _, module := range r4jModules {
+		for _, root := range roots {
 			o, ok := root.object("resilience4j." + module.name)
 			if nested, is := root.fields["resilience4j"].(map[string]any); !ok && is {
 				o, ok = object{r: r, path: root.at("resilience4j"), fields: nested}.object(module.name)
@@ -34,6 +34,8 @@ func Resilience4j(application []byte) (Converted, error) {
 				j.instances(o, module.convert)
 			}
 		}
+	}
+	for _, root := range roots {
 		if rest, ok := root.object("resilience4j"); ok {
 			rest.rest()
 		}
@@ -211,21 +213,28 @@ func r4jCircuit(o object, p *policy.Policy) {
 		o.r.remark(slowPath, "resilience4j also opens at 50 percent of failures, the default of failureRateThreshold; a policy has one breaker")
 	}
 	size, sizePath, sized := o.count("slidingWindowSize")
-	if kind := strings.ToUpper(o.text("slidingWindowType")); kind == "TIME_BASED" {
-		if c.Window = 100 * time.Second; sized {
-			c.Window = time.Duration(min(size, 1e6)) * time.Second
-		}
+	if !sized {
+		size = 100
+	}
+	timed := strings.ToUpper(o.text("slidingWindowType")) == "TIME_BASED"
+	if n, _, given := o.count("minimumNumberOfCalls"); given {
+		c.MinimumCalls = n
+	}
+	if timed {
+		c.Window = time.Duration(min(size, 1e6)) * time.Second
 		fit(o.r, sizePath, &c.Window, policy.Range[time.Duration]{Min: time.Second, Max: limits.MaxWindow})
 	} else {
+		c.MinimumCalls = min(c.MinimumCalls, size) // resilience4j's CircuitBreakerMetrics judges a full window
 		o.r.approximate(sizePath, "is approximated: rates are counted over %v, where resilience4j counts the last calls", c.Window)
 	}
-	if n, _, given := o.count("minimumNumberOfCalls"); given {
-		c.MinimumCalls = max(n, 1)
-	}
+	c.MinimumCalls = max(c.MinimumCalls, 1)
 	c.Cooldown = max(o.spring("waitDurationInOpenState", time.Minute), limits.MinCooldown)
-	c.Probes = 10
-	if n, _, given := o.count("permittedNumberOfCallsInHalfOpenState"); given {
-		c.Probes = max(n, 1)
+	probes, probesPath, given := o.count("permittedNumberOfCallsInHalfOpenState")
+	if !given {
+		probes = 10
+	}
+	if c.Probes = max(probes, 1); c.Probes > 1 {
+		o.r.approximate(probesPath, "is approximated: the first probe that fails opens the breaker again, where resilience4j judges the rate of all of them")
 	}
 	p.Circuit = c
 	o.lose(inJava, "recordExceptions", "ignoreExceptions", "recordFailurePredicate", "recordResultPredicate", "ignoreExceptionPredicate", "recordExceptionPredicate", "ignoreClassBindingExceptions")
@@ -238,8 +247,11 @@ func r4jBulkhead(o object, p *policy.Policy) {
 	if n, _, given := o.count("maxConcurrentCalls"); given {
 		p.Limit.Concurrency = max(n, 1)
 	}
-	if wait := o.spring("maxWaitDuration", 0); wait > p.Limit.MaxWait {
+	wait := o.spring("maxWaitDuration", 0)
+	if p.Limit.Rate.Count == 0 {
 		p.Limit.MaxWait = wait
+	} else if wait != p.Limit.MaxWait {
+		o.r.approximate(o.at("maxWaitDuration"), "is %v, but %v is used: a policy has one max_wait, which is the rate limiter's timeoutDuration", wait, p.Limit.MaxWait)
 	}
 	o.skip("writableStackTraceEnabled", "fairCallHandlingStrategyEnabled")
 }

@@ -152,7 +152,7 @@ resilience4j:
 			"resilience4j.circuitbreaker.instances.users.failureRateThreshold exact", "resilience4j.circuitbreaker.instances.users.slidingWindowSize exact",
 			"resilience4j.circuitbreaker.instances.users.slidingWindowType exact", "resilience4j.circuitbreaker.instances.users.minimumNumberOfCalls exact",
 			"resilience4j.circuitbreaker.instances.users.waitDurationInOpenState exact",
-			"resilience4j.circuitbreaker.instances.users.permittedNumberOfCallsInHalfOpenState exact",
+			"resilience4j.circuitbreaker.instances.users.permittedNumberOfCallsInHalfOpenState approximate",
 			"resilience4j.ratelimiter.instances.search.limitRefreshPeriod exact", "resilience4j.ratelimiter.instances.search.limitForPeriod approximate",
 			"resilience4j.ratelimiter.instances.search.timeoutDuration exact", "resilience4j.timelimiter.instances.users.timeoutDuration exact",
 			"resilience4j.bulkhead.instances.users.maxConcurrentCalls exact", "resilience4j.bulkhead.instances.users.maxWaitDuration exact",
@@ -250,6 +250,60 @@ func TestT7EachFieldOfASystemIsExactApproximateOrLost(t *testing.T) {
 			}
 			parses(t, got)
 		})
+	}
+}
+
+// TestT7MinimumCallsAreAtMostTheCountedWindow: resilience4j judges a full window, however few calls it holds.
+func TestT7MinimumCallsAreAtMostTheCountedWindow(t *testing.T) {
+	got, err := policyimport.Resilience4j([]byte(`
+resilience4j.circuitbreaker:
+  instances:
+    small: {slidingWindowSize: 10}
+    given: {slidingWindowSize: 10, minimumNumberOfCalls: 50}
+    slow: {slidingWindowSize: 10, slowCallRateThreshold: 50}
+    timed: {slidingWindowSize: 10, slidingWindowType: TIME_BASED}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"small": 10, "given": 10, "slow": 10, "timed": 100} {
+		if n := got.Policies[name].Circuit.MinimumCalls; n != want {
+			t.Errorf("%s: minimum_calls %d, want %d", name, n, want)
+		}
+	}
+}
+
+func TestT7ABulkheadsWaitIsNotExactBesideARateLimiter(t *testing.T) {
+	got, err := policyimport.Resilience4j([]byte(`
+resilience4j:
+  ratelimiter: {instances: {a: {limitForPeriod: 10}, b: {timeoutDuration: 1s}}}
+  bulkhead: {instances: {a: {maxWaitDuration: 0}, b: {maxWaitDuration: 1s}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Policies["a"].Limit.MaxWait != 5*time.Second || got.Policies["b"].Limit.MaxWait != time.Second {
+		t.Errorf("%+v", got.Policies)
+	}
+	list := fidelities(got)
+	for _, want := range []string{
+		"resilience4j.bulkhead.instances.a.maxWaitDuration approximate", "resilience4j.bulkhead.instances.b.maxWaitDuration exact",
+	} {
+		if !slices.Contains(list, want) {
+			t.Errorf("no %q in %q", want, list)
+		}
+	}
+}
+
+func TestT7SeveralProbesAreNotExact(t *testing.T) {
+	for probes, want := range map[string]policyimport.Fidelity{"1": exact, "10": approximate} {
+		got, err := policyimport.Resilience4j([]byte(`{resilience4j.circuitbreaker: {instances: {a: {permittedNumberOfCallsInHalfOpenState: ` + probes + `}}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := fidelities(got); !slices.Contains(list, "resilience4j.circuitbreaker.instances.a.permittedNumberOfCallsInHalfOpenState "+string(want)) {
+			t.Errorf("%s probes: %q, want %s", probes, list, want)
+		}
 	}
 }
 
