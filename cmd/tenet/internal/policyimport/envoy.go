@@ -202,16 +202,18 @@ func (e *envoy) rateLimited(o object, r *policy.Retry) {
 // hedgePolicy converts config.route.v3.HedgePolicy.
 func (e *envoy) hedgePolicy(o object, p *policy.Policy) {
 	if o.flag("hedge_on_per_try_timeout") {
-		delay := p.Retry.TimeoutPerAttempt
-		if delay == 0 {
-			e.lost(o.at("hedge_on_per_try_timeout"), "has no effect without per_try_timeout")
+		path, r := o.at("hedge_on_per_try_timeout"), &p.Retry
+		if r.TimeoutPerAttempt == 0 {
+			e.lost(path, "has no effect without per_try_timeout")
 		} else {
-			p.Retry.TimeoutPerAttempt = 0
-			hedges := max(p.Retry.MaxAttempts-1, 1)
-			fit(e.reader, o.at("hedge_on_per_try_timeout"), &hedges, policy.CallLimits().Hedges)
-			fit(e.reader, o.at("hedge_on_per_try_timeout"), &delay, policy.CallLimits().HedgeDelay)
-			p.Hedge = policy.Hedge{Enabled: true, MaxHedges: hedges, HedgeDelay: delay, TriggerName: policy.TriggerFixed}
-			e.approximate(o.at("hedge_on_per_try_timeout"), "is approximated: a hedge starts after per_try_timeout, attempts have no timeout of their own")
+			e.approximate(path, "is approximated: an attempt that times out is cancelled and repeated, where Envoy lets it go on beside its repetition")
+			timeout := policy.ClassTimeout
+			if r.ClassifierName == "grpc" {
+				timeout = "grpc_deadline_exceeded"
+			}
+			if r.MaxAttempts > 1 && !slices.Contains(r.RetryOn, timeout) {
+				r.RetryOn = append(r.RetryOn, timeout) // Envoy repeats such an attempt whatever retry_on says
+			}
 		}
 	}
 	o.skip("initial_requests", "additional_request_chance")

@@ -1,6 +1,7 @@
 package policyimport_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,20 +155,23 @@ func TestEnvoyBareRetryPolicy(t *testing.T) {
 	}
 }
 
-func TestEnvoyHedging(t *testing.T) {
+// TestT7EnvoysHedgesAreRetries: in Envoy, a hedge is one of num_retries, so that 2 of them are at most 3 requests.
+func TestT7EnvoysHedgesAreRetries(t *testing.T) {
 	got, err := policyimport.Envoy([]byte(`{"routes": [
-		{"name": "a", "route": {"timeout": "0s", "retry_policy": {"retry_on": "5xx", "num_retries": 2, "per_try_timeout": "0.3s"}, "hedge_policy": {"hedge_on_per_try_timeout": true}}},
-		{"name": "a", "route": {"hedge_policy": {"initial_requests": 2, "additional_request_chance": {}}}}
+		{"name": "http", "route": {"retry_policy": {"retry_on": "connect-failure", "num_retries": 2, "per_try_timeout": "0.3s"}, "hedge_policy": {"hedge_on_per_try_timeout": true}}},
+		{"name": "grpc", "route": {"retry_policy": {"retry_on": "unavailable", "num_retries": 2, "per_try_timeout": "0.3s"}, "hedge_policy": {"hedge_on_per_try_timeout": true}}},
+		{"name": "grpc", "route": {"hedge_policy": {"initial_requests": 2, "additional_request_chance": {}}}}
 	]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := policy.Hedge{Enabled: true, MaxHedges: 2, HedgeDelay: 300 * time.Millisecond, TriggerName: "fixed"}
-	first := got.Policies["a"]
-	if diff := cmp.Diff(want, first.Hedge); diff != "" || first.Retry.TimeoutPerAttempt != 0 || first.Retry.OverallTimeout != 0 {
-		t.Errorf("%s%+v", diff, first.Retry)
+	for key, timeout := range map[string]policy.Class{"http": "timeout", "grpc": "grpc_deadline_exceeded"} {
+		p := got.Policies[key]
+		if p.Retry.MaxAttempts != 3 || p.Hedge.Enabled || p.Retry.TimeoutPerAttempt != 300*ms || !slices.Contains(p.Retry.RetryOn, timeout) {
+			t.Errorf("%s: %+v", key, p)
+		}
 	}
-	if second, ok := got.Policies["a-2"]; !ok || second.Hedge.Enabled || second.Retry.MaxAttempts != 1 {
+	if second, ok := got.Policies["grpc-2"]; !ok || second.Hedge.Enabled || second.Retry.MaxAttempts != 1 {
 		t.Errorf("policies %+v; want a number for the second policy of a name, without hedges", got.Policies)
 	}
 	parses(t, got)
