@@ -61,7 +61,6 @@ func (r *reader) retryOn(path string, words []string, statuses []policy.Class, t
 		for _, class := range c.classes {
 			if class.Within(policy.ClassGRPC) {
 				grpc = true
-				grpcEffect(r, path, class)
 			} else {
 				http = true
 			}
@@ -74,13 +73,17 @@ func (r *reader) retryOn(path string, words []string, statuses []policy.Class, t
 	case len(to.RetryOn) == 0:
 		to.MaxAttempts = 1
 		r.approximate(path, "nothing in it can be retried here; one attempt is made")
-	case grpc:
+	case !http:
+		for _, class := range to.RetryOn {
+			grpcEffect(r, path, class)
+		}
 		to.ClassifierName = "grpc"
 		r.remark(path, suppliedBy, "grpc", "tenetgrpc")
-		if http {
-			r.approximate(path, "mixes HTTP and gRPC conditions; the grpc classifier is used, which knows the latter only")
-		}
 	default:
+		if grpc {
+			to.RetryOn = slices.DeleteFunc(to.RetryOn, func(c policy.Class) bool { return c.Within(policy.ClassGRPC) })
+			r.approximate(path, "mixes HTTP and gRPC conditions; those of gRPC are left out, which the http classifier does not know")
+		}
 		to.ClassifierName = "http"
 		r.remark(path, suppliedBy, "http", "tenethttp")
 		r.approximate(path, "is approximated: only idempotent methods, and requests with an Idempotency-Key, are repeated after they may have been processed")

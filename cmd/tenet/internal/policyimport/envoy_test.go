@@ -123,13 +123,15 @@ func TestEnvoyBareRetryPolicy(t *testing.T) {
 		"defaults": {`{"retry_on": "reset"}`, func(p policy.Policy) bool {
 			return p.Retry.MaxAttempts == 2 && p.Retry.RetryOn[0] == "connection_reset"
 		}},
-		"gateway errors":     {`{"retryOn": "gateway-error"}`, func(p policy.Policy) bool { return p.Retry.RetryOn[0] == "http_502" && len(p.Retry.RetryOn) == 5 }},
-		"no retries":         {`{"retry_on": "5xx", "num_retries": 0}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
-		"many retries":       {`{"retry_on": "5xx", "num_retries": 50}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 10 }},
-		"no condition":       {`{"num_retries": 5}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
-		"no equivalent":      {`{"retry_on": "refused-stream, retriable-headers"}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
-		"an unknown word":    {`{"retry_on": "sometimes,5xx"}`, func(p policy.Policy) bool { return p.Retry.RetryOn[0] == "http_5xx" && p.Retry.MaxAttempts == 2 }},
-		"a mixture":          {`{"retry_on": "5xx,internal"}`, func(p policy.Policy) bool { return p.Retry.ClassifierName == "grpc" }},
+		"gateway errors":  {`{"retryOn": "gateway-error"}`, func(p policy.Policy) bool { return p.Retry.RetryOn[0] == "http_502" && len(p.Retry.RetryOn) == 5 }},
+		"no retries":      {`{"retry_on": "5xx", "num_retries": 0}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
+		"many retries":    {`{"retry_on": "5xx", "num_retries": 50}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 10 }},
+		"no condition":    {`{"num_retries": 5}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
+		"no equivalent":   {`{"retry_on": "refused-stream, retriable-headers"}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
+		"an unknown word": {`{"retry_on": "sometimes,5xx"}`, func(p policy.Policy) bool { return p.Retry.RetryOn[0] == "http_5xx" && p.Retry.MaxAttempts == 2 }},
+		"a mixture": {`{"retry_on": "5xx,internal"}`, func(p policy.Policy) bool {
+			return p.Retry.ClassifierName == "http" && !slices.Contains(p.Retry.RetryOn, "grpc_internal")
+		}},
 		"a success to retry": {`{"retry_on": "retriable-status-codes", "retriable_status_codes": [200, 500]}`, func(p policy.Policy) bool { return len(p.Retry.RetryOn) == 1 && p.Retry.RetryOn[0] == "http_500" }},
 		"no timeout":         {`{"retry_on": "5xx", "per_try_timeout": "0s"}`, func(p policy.Policy) bool { return p.Retry.TimeoutPerAttempt == 0 }},
 		"delays beyond": {`{"retry_on": "5xx", "retry_back_off": {"base_interval": "90s"}}`, func(p policy.Policy) bool {

@@ -307,6 +307,18 @@ func TestT7SeveralProbesAreNotExact(t *testing.T) {
 	}
 }
 
+func TestT7AnIstioRouteOfHTTPGetsTheHTTPClassifier(t *testing.T) {
+	got, err := policyimport.Istio([]byte(`{kind: VirtualService, spec: {http: [{name: reviews}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []policy.Class{"connection_refused", "dns", "tls"}
+	if r := got.Policies["reviews"].Retry; r.ClassifierName != "http" || !slices.Equal(r.RetryOn, want) {
+		t.Errorf("classifier %s, retry_on %v; want http and %v", r.ClassifierName, r.RetryOn, want)
+	}
+	parses(t, got)
+}
+
 func TestT7WrongInputIsRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 	for name, c := range map[string]struct{ system, input, want string }{
 		"no kind":              {"dapr", `spec: {}`, "kind: is required: a manifest names what it declares"},
