@@ -321,6 +321,9 @@ func TestT7AnIstioRouteOfHTTPGetsTheHTTPClassifier(t *testing.T) {
 
 func TestT7WrongInputIsRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 	for name, c := range map[string]struct{ system, input, want string }{
+		"not YAML":             {"dapr", "a: 1\nb: [", "line 3, column 1: neither JSON nor YAML: while parsing a flow node: did not find"},
+		"a name twice":         {"dapr", "a: 1\na: 2", `line 2, column 1: neither JSON nor YAML: mapping key "a" already defined`},
+		"lines as a number":    {"dapr", "a: !!int |\n x\n y\n", "neither JSON nor YAML: cannot construct !!str `x y ` as a !!int"},
 		"no kind":              {"dapr", `spec: {}`, "kind: is required: a manifest names what it declares"},
 		"nothing to convert":   {"istio", "kind: Service", "no VirtualService with HTTP routes was found"},
 		"an Istio timeout":     {"istio", `{kind: VirtualService, spec: {http: [{name: a, timeout: soon}]}}`, `spec.http[0].timeout: "soon" is not a duration such as`},
