@@ -97,10 +97,7 @@ func (g *getter) send(ctx context.Context, r request) (*http.Response, error) {
 	maps.Copy(request.Header, r.headers)
 	answer, err := g.client.Do(request)
 	if err != nil {
-		if inner, ok := errors.AsType[*url.Error](err); ok {
-			err = inner.Err // the outer error only adds the address
-		}
-		return nil, g.fail(r.method, r.path, policy.ErrProviderUnavailable, err)
+		return nil, g.fail(r.method, r.path, policy.ErrProviderUnavailable, netguard.Cause(err))
 	}
 	return answer, nil
 }

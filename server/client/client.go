@@ -17,6 +17,7 @@ import (
 
 	tenethttp "github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -129,7 +130,7 @@ func (c *Client) Do(ctx context.Context, call Call, out any) error {
 	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: read the answer: %w", call.name(), bare(err))
+		return fmt.Errorf("%s: read the answer: %w", call.name(), netguard.Cause(err))
 	case len(raw) > maxAnswer:
 		return fmt.Errorf("%s: %w", call.name(), errLarge)
 	}
@@ -159,7 +160,7 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 	}
 	r, err := http.NewRequestWithContext(ctx, call.Method, target, body)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", call.name(), bare(err))
+		return nil, fmt.Errorf("%s: %w", call.name(), netguard.Cause(err))
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -179,22 +180,14 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 	dial, _ := errors.AsType[*net.OpError](err)
 	switch {
 	case dial != nil && dial.Op == "dial":
-		return nil, fmt.Errorf("%s: no connection to %s; check the URL, and that the server runs: %w", call.name(), c.base, bare(err))
+		return nil, fmt.Errorf("%s: no connection to %s; check the URL, and that the server runs: %w", call.name(), c.base, netguard.Cause(err))
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", call.name(), bare(err))
+		return nil, fmt.Errorf("%s: %w", call.name(), netguard.Cause(err))
 	case answer.StatusCode >= http.StatusMultipleChoices:
 		defer answer.Body.Close()
 		return nil, problemOf(call, answer)
 	}
 	return answer, nil
-}
-
-// bare returns an error without the address that net/http adds to it, whose query may hold keys.
-func bare(err error) error {
-	if inner, ok := errors.AsType[*url.Error](err); ok {
-		return inner.Err
-	}
-	return err
 }
 
 // problemOf reads the problem of an answer. What stands between the client and the server may answer with something else.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
@@ -110,5 +111,5 @@ func (w *jobWatch) follow(ctx context.Context) (readable bool, err error) {
 	if err == nil {
 		err = errEnded
 	}
-	return !errors.Is(err, bufio.ErrTooLong), fmt.Errorf("%s: %w", call.name(), bare(err))
+	return !errors.Is(err, bufio.ErrTooLong), fmt.Errorf("%s: %w", call.name(), netguard.Cause(err))
 }
