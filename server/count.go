@@ -8,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/server/api"
 )
 
-// countTime bounds how long jobs are counted where no kept counts answer.
+// countTime bounds how long jobs are counted where no kept counts answer, and searched unless the request says how long.
 const countTime = 2 * time.Second
 
 func (s *Server) countJobs(ctx context.Context, in *bodyOf[api.JobCounting]) (*answer[api.JobCount], error) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -23,7 +24,7 @@ import (
 type jobQuery struct {
 	Filter  string     `query:"filter" maxLength:"8192" doc:"For example: state:dead queue:mail before:2h" example:"state:dead"`
 	Cursor  api.Cursor `query:"cursor" maxLength:"512" doc:"The next of the page before."`
-	Limit   int        `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Limit   int        `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The most jobs of a page. Large payloads end it earlier: only the last page has no next."`
 	Secrets bool       `query:"secrets" doc:"Show secrets in payloads and metadata; needs the scope operate."`
 }
 
@@ -226,7 +227,7 @@ func (s *Server) findJobs(ctx context.Context, q api.JobFind) (found api.JobFoun
 		return found, err
 	}
 	found = api.JobFound{Jobs: []api.Job{}, Next: q.Below}
-	end := time.Now().Add(api.Duration(q.Within))
+	end := time.Now().Add(cmp.Or(api.Duration(q.Within), countTime))
 	for size := 0; ; {
 		most := min(q.Limit-len(found.Jobs), pagePart)
 		list, err := searcher.Search(ctx, job.Search{Filter: f, Below: found.Next, Limit: most, Within: max(time.Until(end), time.Millisecond)})

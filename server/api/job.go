@@ -170,7 +170,7 @@ var errTwice = errors.New("IDs, states or times stand in the filter and beside i
 type JobSearch struct {
 	Filter  JobFilter `json:"filter,omitzero"`
 	Cursor  Cursor    `json:"cursor,omitempty" maxLength:"512" doc:"The next of the page before."`
-	Limit   int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100"`
+	Limit   int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"The most jobs of a page. Large payloads end it earlier: only the last page has no next."`
 	Secrets bool      `json:"secrets,omitempty" doc:"Show secrets in payloads and metadata; needs the scope operate."`
 }
 
@@ -359,7 +359,7 @@ type PeriodicList struct {
 type JobFind struct {
 	Filter  JobFilter `json:"filter,omitzero"`
 	Below   string    `json:"below,omitempty" maxLength:"64" doc:"Only jobs with lower IDs: the next of the search that this one continues."`
-	Limit   int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100"`
+	Limit   int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"The most jobs of an answer. Large payloads end it earlier: only the last one has no next."`
 	Within  float64   `json:"within,omitempty" minimum:"0" maximum:"10" default:"2" doc:"Seconds after which the search stops where no index leads to the jobs."`
 	Secrets bool      `json:"secrets,omitempty" doc:"Show secrets in payloads and metadata; needs the scope operate."`
 }
