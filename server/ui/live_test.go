@@ -120,6 +120,22 @@ func TestU1AStreamEndsWithTheRightsOfItsCaller(t *testing.T) {
 	}
 }
 
+func TestU1APageFollowsAgainAfterItsTabWasHidden(t *testing.T) {
+	s := newSite(t, nil)
+	b := s.tab(t, wide)
+	b.open("jobs")
+	shows := func(queue string) {
+		t.Helper()
+		s.enqueue(job.Request{Type: "t", Queue: queue})
+		b.wait(`document.getElementById("content").textContent.includes("` + queue + `")`)
+	}
+	shows("first")
+	for _, hidden := range []string{"true", "false"} {
+		value[bool](b, `Object.defineProperty(document, "hidden", {configurable: true, value: `+hidden+`}); document.dispatchEvent(new Event("visibilitychange"))`)
+	}
+	shows("second")
+}
+
 func TestU1PagesThatDoNotExistHaveNoUpdates(t *testing.T) {
 	s := newSite(t, nil)
 	for _, target := range []string{"", "/ui/nothing", "http://example.com/ui/queues", "/v1/jobs", "/ui/components", "//example.com/ui/"} {

@@ -85,12 +85,13 @@
 
 	// Live updates: the server sends the content whenever it has changed. What the person is typing in stays.
 	function dress(from = document) { times(from); charts(from); chosen(); }
-	function follow(address) {
+	let source;
+	let announced = 0;
+	function follow() {
+		source?.close();
+		if (document.hidden) return; // a browser opens few connections to a server: a tab that nobody sees leaves its own to others
 		let failures = 0;
-		let announced = 0;
-		const source = new EventSource(address);
-		// A browser opens few connections to a server: a tab that nobody sees leaves its own to others.
-		document.addEventListener("visibilitychange", () => { source.close(); if (!document.hidden) follow(address); }, { once: true });
+		source = new EventSource(body.dataset.live);
 		source.addEventListener("content", (event) => {
 			failures = 0;
 			$("#stale").hidden = true;
@@ -109,7 +110,6 @@
 		});
 		source.onopen = () => { failures = 0; $("#stale").hidden = true; };
 		source.onerror = () => { if (++failures > 1) $("#stale").hidden = false; };
-		addEventListener("pagehide", () => source.close());
 	}
 
 	// Dialogs. What an action would do is shown in one, if scripts run.
@@ -297,5 +297,8 @@
 	if (matchMedia("(max-width: 60rem)").matches) $("details.menu")?.removeAttribute("open");
 	dress();
 	setInterval(() => { if (!document.hidden) times(); }, 1000);
-	if (body.dataset.live) follow(body.dataset.live);
+	if (body.dataset.live) {
+		document.addEventListener("visibilitychange", follow);
+		follow();
+	}
 })();
