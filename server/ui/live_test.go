@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,6 +136,26 @@ func TestU1APageFollowsAgainAfterItsTabWasHidden(t *testing.T) {
 		value[bool](b, `Object.defineProperty(document, "hidden", {configurable: true, value: `+hidden+`}); document.dispatchEvent(new Event("visibilitychange"))`)
 	}
 	shows("second")
+}
+
+func TestU1APageWhoseStreamIsRefusedOnceFollowsLater(t *testing.T) {
+	s := newSite(t, nil)
+	var refused atomic.Bool
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/ui/live") && refused.CompareAndSwap(false, true) {
+			http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+			return
+		}
+		s.server.Handler().ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	b := s.tab(t, wide)
+	b.url = front.URL
+	b.open("jobs")
+	b.wait(`!document.getElementById("stale").hidden`)
+	s.enqueue(job.Request{Type: "t", Queue: "late"})
+	b.wait(`document.getElementById("content").textContent.includes("late") && document.getElementById("stale").hidden`)
+	b.allow("503")
 }
 
 func TestU1PagesThatDoNotExistHaveNoUpdates(t *testing.T) {

@@ -85,10 +85,11 @@
 
 	// Live updates: the server sends the content whenever it has changed. What the person is typing in stays.
 	function dress(from = document) { times(from); charts(from); chosen(); }
-	let source;
+	let source, again;
 	let announced = 0;
 	function follow() {
 		source?.close();
+		clearTimeout(again);
 		if (document.hidden) return; // a browser opens few connections to a server: a tab that nobody sees leaves its own to others
 		let failures = 0;
 		source = new EventSource(body.dataset.live);
@@ -109,7 +110,11 @@
 			if (Date.now() - announced > 15000) { announced = Date.now(); announce("The page was updated."); }
 		});
 		source.onopen = () => { failures = 0; $("#stale").hidden = true; };
-		source.onerror = () => { if (++failures > 1) $("#stale").hidden = false; };
+		source.onerror = () => {
+			const refused = source.readyState === EventSource.CLOSED; // browsers do not ask again by themselves
+			if (++failures > 1 || refused) $("#stale").hidden = false;
+			if (refused) again = setTimeout(follow, 5000);
+		};
 	}
 
 	// Dialogs. What an action would do is shown in one, if scripts run.
