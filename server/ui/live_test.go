@@ -158,6 +158,21 @@ func TestU1APageWhoseStreamIsRefusedOnceFollowsLater(t *testing.T) {
 	b.allow("503")
 }
 
+func TestU1AnUpdateKeepsWhatWasTypedInAFilter(t *testing.T) {
+	s := newSite(t, nil)
+	s.seedPolicies()
+	s.storeFlow(&job.Flow{ID: "nightly", Jobs: []job.FlowJob{node("a", "t")}})
+	b := s.tab(t, wide)
+	for _, path := range []string{"jobs", "flows", "dlq", "pipelines", "clients", "mechanisms", "idempotency", "audit", "operators", "policies/shop/diff"} {
+		b.open(path)
+		value[bool](b, `document.querySelector("form.filter input").value = 17; document.querySelector("h1").textContent = ""; document.dispatchEvent(new Event("visibilitychange"))`)
+		b.wait(`document.querySelector("h1").textContent !== ""`) // it was updated
+		if typed := value[string](b, `document.querySelector("form.filter input").value`); typed != "17" {
+			t.Errorf("%s: %q, want what was typed", path, typed)
+		}
+	}
+}
+
 func TestU1PagesThatDoNotExistHaveNoUpdates(t *testing.T) {
 	s := newSite(t, nil)
 	for _, target := range []string{"", "/ui/nothing", "http://example.com/ui/queues", "/v1/jobs", "/ui/components", "//example.com/ui/"} {
