@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -56,4 +59,18 @@ func TestU2ChartsFollowByThemselvesAndReadWithoutScripts(t *testing.T) {
 	}
 	has(t, s.get(""), "Throughput", "From due to finished", "Attempts per finished job", "Backlog", "Oldest ready job", "<summary>Values</summary>")
 	has(t, s.get("queues/mail?span=15m"), `aria-current="true">15 minutes`, "Backlog")
+}
+
+func TestU5TheAxisOfAChartIsInUTCAndSaysSo(t *testing.T) {
+	s := newSite(t, nil)
+	s.enqueue(job.Request{Type: "t", Queue: "mail"})
+	b := s.tab(t, wide)
+	send(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"})
+	send(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		const fill = CanvasRenderingContext2D.prototype.fillText;
+		window.drawn = [];
+		CanvasRenderingContext2D.prototype.fillText = function (text, ...at) { drawn.push(text); return fill.call(this, text, ...at); };`})
+	b.open("")
+	now := time.Now().UTC()
+	b.wait(`drawn.includes("UTC") && drawn.some((text) => /^(` + now.Add(-time.Minute).Format("15") + `|` + now.Format("15") + `):\d\d/.test(text))`)
 }

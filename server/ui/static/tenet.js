@@ -45,7 +45,7 @@
 	function clocks(list) {
 		const step = list.length > 1 ? list[1] - list[0] : 60;
 		const form = step >= 86400 ? { day: "numeric", month: "short" } : step % 60 === 0 ? { hour: "2-digit", minute: "2-digit" } : { hour: "2-digit", minute: "2-digit", second: "2-digit" };
-		const write = (v) => new Date(v * 1000)[step >= 86400 ? "toLocaleDateString" : "toLocaleTimeString"]("en-GB", form);
+		const write = (v) => new Date(v * 1000).toLocaleString("en-GB", { ...form, timeZone: "UTC" });
 		return list.map(write).map((text, i, all) => text === all[i - 1] ? "" : text);
 	}
 	function color(name) { // light-dark() is resolved by giving it to an element
@@ -74,7 +74,8 @@
 			const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") }, font: "11px system-ui" };
 			place.plot = new Plot({
 				width, height: 170, legend: { show: false }, cursor: { drag: { x: false, y: false } }, scales: { x: { range: (_, low, high) => [Math.min(low, high - 60), high] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, chart.unit === "seconds" ? 1e-3 : 1) * 1.08] } },
-				axes: [{ ...axis, incrs: [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800], values: (_, list) => chart.elapsed ? list.map(units.seconds) : clocks(list) }, { ...axis, size: 58, values: (_, list) => list.map(write) }],
+				tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1000), "UTC"),
+				axes: [{ ...axis, ...(!chart.elapsed && { label: "UTC", size: 34, labelSize: 16, labelFont: axis.font }), incrs: [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800], values: (_, list) => chart.elapsed ? list.map(units.seconds) : clocks(list) }, { ...axis, size: 58, values: (_, list) => list.map(write) }],
 				series: [{}, ...chart.series.map((s) => ({ label: s.name, stroke: color(`--line-${s.color}`), width: 1.8, points: { show: (u, i) => u.data[i].filter((v) => v !== null).length < 3, size: 6 }, spanGaps: true }))],
 			}, data, place);
 			place.shape = chart.series.map((s) => s.name).join();
