@@ -2,6 +2,7 @@ package ui
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -104,7 +105,7 @@ func newCharts(h *api.StatsHistory, s *span) []chart {
 	charts := []chart{
 		{ID: "throughput", Title: "Throughput", Unit: "rate", Series: []series{line("completed", 5, t.Complete), line("dead", 2, t.Die), line("retried", 3, t.Retry)}},
 		{ID: "latency", Title: "From due to finished", Unit: "seconds", Series: gaps(peak("p50", 1, t.P50), peak("p95", 3, t.P95), peak("p99", 2, t.P99))},
-		{ID: "amplification", Title: "Attempts per finished job", Unit: "times", Series: gaps(line("amplification", 4, t.Amplification))},
+		{ID: "amplification", Title: "Attempts per finished job", Unit: "times", Series: gaps(series{Name: "amplification", Color: 4, Values: merged(t.Amplification[first:], s.together, meanOfSome)})},
 		{ID: "backlog", Title: "Backlog", Unit: "number", Series: []series{level("ready", 1, t.Ready), level("running", 4, t.Running), level("scheduled", 3, t.Scheduled), level("waiting", 6, t.Waiting)}},
 		{ID: "oldest", Title: "Oldest ready job", Unit: "seconds", Series: []series{peak("due for", 2, t.Oldest)}},
 	}
@@ -129,7 +130,12 @@ func mean(values []float64) (sum float64) {
 	for _, v := range values {
 		sum += v
 	}
-	return sum / float64(len(values))
+	return sum / float64(max(len(values), 1))
+}
+
+// meanOfSome leaves out values that are 0, when no job has ended.
+func meanOfSome(values []float64) float64 {
+	return mean(slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v == 0 }))
 }
 
 func highest(values []float64) (most float64) {

@@ -1,6 +1,11 @@
 package ui
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/server/api"
+)
 
 func TestFiguresAreWrittenForPeople(t *testing.T) {
 	for share, want := range map[float64]string{
@@ -20,6 +25,16 @@ func TestFiguresAreWrittenForPeople(t *testing.T) {
 	for n, want := range map[any]string{0: "0", 999: "999", 1234567: "1,234,567", -1000: "−1,000", uint64(1 << 20): "1,048,576", "x": "x"} {
 		if got := number(n); got != want {
 			t.Errorf("%v: %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestU2AttemptsPerFinishedJobLeaveOutMinutesWithoutOne(t *testing.T) {
+	h := &api.StatsHistory{Times: make([]time.Time, 16), Total: api.NewSeries(16)}
+	h.Total.Amplification[3], h.Total.Amplification[5] = 2, 1 // the other minutes have none
+	for _, c := range newCharts(h, &span{length: time.Hour, together: 8}) {
+		if values := c.Series[0].Values; c.ID == "amplification" && (*values[0] != 1.5 || values[1] != nil) {
+			t.Errorf("%v and %v, want 1.5 and a gap", *values[0], values[1])
 		}
 	}
 }
