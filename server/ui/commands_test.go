@@ -10,8 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
 )
 
 var (
@@ -47,7 +51,8 @@ func TestCommandsShownByPages(t *testing.T) {
 	}
 	for _, path := range []string{"jobs", "jobs?filter=" + url.QueryEscape("error:mailbox meta.tenant:acme"), "queues/documents", "do/jobs/cancel?filter=state%3Aready", "do/jobs/delete?filter=state%3Adead", "do/queues/mail/resume", "do/policies/shop/rollout/pause", "do/policies/shop/rollout/resume",
 		"do/jobs/retry?id=" + strings.TrimPrefix(pages["job"], "jobs/"), "do/periodic/nightly%2Freport/reset", "do/limits/off?name=per-tenant&queue=exports", "do/idempotency/clear?" + invoice4, "do/idempotency/expire",
-		"do/" + pages["redrive"] + "/rate", "do/" + pages["redrive"] + "/pause", "do/" + pages["redrive"] + "/abort", "do/" + pages["redrive"] + "/undo", "do/policies/shop/unfreeze"} {
+		"do/" + pages["redrive"] + "/rate", "do/" + pages["redrive"] + "/pause", "do/" + pages["redrive"] + "/abort", "do/" + pages["redrive"] + "/undo", "do/policies/shop/unfreeze",
+		"do/jobs/delete", "do/queues/--x/pause", "do/queues/--x/concurrency", "do/periodic/--x/delete"} {
 		collect(s.get(path))
 	}
 	got := strings.Join(slices.Sorted(maps.Keys(found)), "\n") + "\n"
@@ -66,6 +71,36 @@ func TestCommandsShownByPages(t *testing.T) {
 	}
 }
 
+func TestU2CommandsTakeNoNameForAFlag(t *testing.T) {
+	s := newSite(t, nil)
+	const name = "--server=http://evil.example"
+	s.storeFlow(&job.Flow{ID: name, Jobs: []job.FlowJob{node("a", "t")}})
+	s.secret = s.token(policystore.Token{Name: name, Scopes: []policystore.Scope{policystore.ScopeAdmin}})
+	tokens, err := s.db.Policies().Tokens(t.Context(), "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"do/queues/NAME/pause", "do/queues/NAME/resume", "do/queues/NAME/concurrency", "do/flows/NAME/cancel", "flows/NAME",
+		"do/periodic/NAME/delete", "do/periodic/NAME/reset", "do/tokens/" + tokens[0].ID + "/revoke",
+	} {
+		for _, m := range shownCommand.FindAllStringSubmatch(s.get(strings.Replace(path, "NAME", url.PathEscape(name), 1)), -1) {
+			if !strings.Contains(m[1], " -- "+name) {
+				t.Errorf("%s: %s", path, m[1])
+			}
+		}
+	}
+}
+
+func TestU2TheCommandForAllJobsHasAFilter(t *testing.T) {
+	s := newSite(t, nil)
+	s.enqueue(job.Request{Type: "t"})
+	_, filter, _ := strings.Cut(shownCommand.FindStringSubmatch(s.get("do/jobs/delete"))[1], "--filter ")
+	if _, err := job.ParseFilter(html.UnescapeString(filter), time.Now()); err != nil || filter == "" {
+		t.Errorf("--filter %s: %v", filter, err)
+	}
+}
+
 // TestU5TheCommandLineFollowsTheForm fills forms in. What a script shows while a person types is what the server says of the same values.
 func TestU5TheCommandLineFollowsTheForm(t *testing.T) {
 	s := newSite(t, nil)
@@ -78,11 +113,11 @@ func TestU5TheCommandLineFollowsTheForm(t *testing.T) {
 		want   string
 	}{
 		{"do/dlq/redrive?filter=queue:mail", map[string]string{"rate": "2.5", "canary": "0", "stop": ""}, "tenet dlq requeue --filter queue:mail --rate 2.5/s"},
-		{"do/queues/mail/pause", map[string]string{"reason": "it's down", "for": "30m"}, `tenet queues pause mail --reason 'it'\''s down' --for 30m`},
+		{"do/queues/mail/pause", map[string]string{"reason": "it's down", "for": "30m"}, `tenet queues pause --reason 'it'\''s down' --for 30m mail`},
 		{"do/queues/mail/concurrency", map[string]string{"concurrency": "5"}, "tenet queues set mail concurrency=5"},
 		{"do/limits/new", map[string]string{"name": "vendor", "of": "type", "bounds": "invoice:send", "fields": " meta.a, meta.b ", "concurrency": "1", "per": "1s", "strict": "true"},
 			"tenet limits set vendor --type invoice:send --key meta.a,meta.b --concurrency 1 --strict"},
-		{"do/limits/set?name=per-tenant&queue=exports", map[string]string{"concurrency": "", "rate": "100", "per": "1m"}, "tenet limits set per-tenant --queue exports --key meta.tenant --rate 100 --per 1m"},
+		{"do/limits/set?name=per-tenant&queue=exports", map[string]string{"concurrency": "", "rate": "100", "per": "1m"}, "tenet limits set --queue exports --key meta.tenant --rate 100 --per 1m per-tenant"},
 		{"do/periodic/set", map[string]string{"name": "nightly", "cron": "0 3 * * *", "missed": "once", "job": `{"type":"x"}`}, `tenet periodic set nightly --cron '0 3 * * *' --missed once --job '{"type":"x"}'`},
 		{"do/tokens/create", map[string]string{"name": "ops", "scopes-read": "true", "scopes-operate": "true", "queues": "mail docs*", "expires": ""}, "tenet token create ops --scopes read,operate --queue 'mail,docs*'"},
 		{"do/idempotency/resolve?" + invoice4, map[string]string{"state": "failed", "message": "no such invoice"}, "tenet idempotency resolve --tenant acme --operation charge --as failed --message 'no such invoice' invoice-4"},

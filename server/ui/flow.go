@@ -36,6 +36,7 @@ type flowView struct {
 	Next    string // the next page of the table
 	First   string // the first page of it, unless it is this one
 	Failed  int    // jobs that a retry may apply to
+	Command string
 }
 
 // Title names the page.
@@ -52,8 +53,8 @@ func flowPage() *page {
 }
 
 func loadFlow(r *request) (any, error) {
-	v := &flowView{}
 	id := r.PathValue("id")
+	v := &flowView{Command: commandOn(id, "flows", "inspect")}
 	if err := r.get("/v1/flows/"+url.PathEscape(id), nil, &v.Status); err != nil {
 		return nil, err
 	}

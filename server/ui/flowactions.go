@@ -51,7 +51,7 @@ func (v flowVerb) preview(r *request) (*preview, error) {
 	p := &preview{
 		Title: v.verb + " " + v.what + "?", Button: v.verb + " " + count, Counted: true, Count: total, Danger: v.danger,
 		Text:    []string{"This applies to " + count + " of " + number(flow.Jobs) + " in flow " + id + ": " + states + ".", v.text},
-		Command: commandLine([]string{"flows", string(v.action), id}),
+		Command: commandOn(id, "flows", string(v.action)),
 	}
 	if total > typedAbove { // which takes long to list
 		return p, nil

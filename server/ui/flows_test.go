@@ -285,7 +285,7 @@ func TestJ19LimitsAreListedSetAndReset(t *testing.T) {
 	has(t, page, "per-tenant", "queue exports", "2 at a time per meta.tenant", "an operator", "5 at a time per meta.tenant", "meta.tenant:acme", "blocked", "printer", "type invoice:print", "100 per 1 min, burst 10", "tenet limits list")
 
 	at := "name=per-tenant&queue=exports"
-	has(t, s.get("do/limits/set?"+at), "In force: 2 at a time per meta.tenant, as an operator has set it", "tenet limits set per-tenant --queue exports --key meta.tenant --concurrency 2", "places are taken")
+	has(t, s.get("do/limits/set?"+at), "In force: 2 at a time per meta.tenant, as an operator has set it", "tenet limits set --queue exports --key meta.tenant --concurrency 2 per-tenant", "places are taken")
 	values := func(pairs ...string) url.Values {
 		v := url.Values{"fields": {"meta.tenant"}}
 		for i := 0; i < len(pairs); i += 2 {

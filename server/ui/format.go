@@ -241,6 +241,19 @@ func plural(n any, one, many string) string {
 // commandLine writes a command for a shell.
 func commandLine(parts []string) string { return "tenet " + shellWords(parts) }
 
+// operand is an argument of a command that goes behind its flags, also one that looks like a flag.
+func operand(name string) []string {
+	if strings.HasPrefix(name, "-") {
+		return []string{"--", name}
+	}
+	return []string{name}
+}
+
+// commandOn is a command line with a name behind its flags.
+func commandOn(name string, words ...string) string {
+	return commandLine(append(words, operand(name)...))
+}
+
 // shellWords joins words that are not empty.
 func shellWords(words []string) string {
 	var out []string

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/idempotency"
@@ -48,16 +47,7 @@ func (r recordRow) Command(verb string, more ...string) string {
 }
 
 func recordCommand(verb string, id api.RecordID, more ...string) string {
-	parts := append(recordFlags(verb, id), more...)
-	return commandLine(append(parts, operand(id.Key)...))
-}
-
-// operand is an argument of a command that goes behind its flags, also one that looks like a flag.
-func operand(name string) []string {
-	if strings.HasPrefix(name, "-") {
-		return []string{"--", name}
-	}
-	return []string{name}
+	return commandOn(id.Key, append(recordFlags(verb, id), more...)...)
 }
 
 // recordFlags begin a command about a record. Its key follows the other flags.

@@ -196,7 +196,7 @@ func (v jobVerb) command(c chosen) string {
 	case dead && v.action == job.ActionDelete:
 		return commandLine([]string{"dlq", "purge", "--filter", c.text})
 	}
-	return commandLine([]string{"jobs", string(v.action), "--filter", cmp.Or(c.text, "queue:*")})
+	return commandLine([]string{"jobs", string(v.action), "--filter", cmp.Or(c.text, "before:0s")})
 }
 
 // make changes the jobs.

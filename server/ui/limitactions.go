@@ -33,15 +33,15 @@ func limitOf(r *request) (api.Limit, error) {
 	return list[i], nil
 }
 
-// setCommandLine is the command line that sets a limit.
-func setCommandLine(name job.LimitName, more ...string) string {
-	parts := []string{"limits", "set", name.Name}
+// limitFlags begin a command that sets a limit. Its name follows the other flags.
+func limitFlags(name job.LimitName, more ...string) []string {
+	parts := []string{"limits", "set"}
 	if name.Type != "" {
 		parts = append(parts, "--type", name.Type)
 	} else {
 		parts = append(parts, "--queue", name.Queue)
 	}
-	return commandLine(append(parts, more...))
+	return append(parts, more...)
 }
 
 // inUse says in words what a limit bounds now.
@@ -181,7 +181,7 @@ func setLimitAction() *action {
 				return nil, err
 			}
 			return &preview{
-				Title: "Set " + l.LimitName().String() + "?", Button: "Set the limit", Command: setCommandLine(l.LimitName()),
+				Title: "Set " + l.LimitName().String() + "?", Button: "Set the limit", Command: commandLine(limitFlags(l.LimitName())), Last: shellWords(operand(l.Name)),
 				Text: []string{
 					"In force: " + boundText(l.InForce) + ", " + sourceText(&l) + ". " + inUse(&l),
 					"The setting replaces the whole limit, within a second and over all workers. Running jobs go on if their number is above it.",
@@ -216,7 +216,7 @@ func offLimitAction() *action {
 				return nil, err
 			}
 			return &preview{
-				Title: "Switch off " + l.LimitName().String() + "?", Button: "Switch it off", Danger: true, Command: setCommandLine(l.LimitName(), "--off"),
+				Title: "Switch off " + l.LimitName().String() + "?", Button: "Switch it off", Danger: true, Command: commandOn(l.Name, limitFlags(l.LimitName(), "--off")...),
 				Text: []string{"In force: " + boundText(l.InForce) + ". " + inUse(&l), "Without it these jobs run as other limits and the workers allow, whatever documents say about this limit."},
 			}, nil
 		},
@@ -244,7 +244,7 @@ func resetLimitAction() *action {
 				then = "The limit is then what a worker's document says: " + boundText(l.Document) + "."
 			}
 			return &preview{
-				Title: "Reset " + l.LimitName().String() + "?", Button: "Reset the limit", Command: setCommandLine(l.LimitName(), "--reset"),
+				Title: "Reset " + l.LimitName().String() + "?", Button: "Reset the limit", Command: commandOn(l.Name, limitFlags(l.LimitName(), "--reset")...),
 				Text: []string{"What an operator has set is dropped: " + boundText(l.InForce) + ".", then, inUse(&l)},
 			}, nil
 		},

@@ -34,7 +34,7 @@ func runPeriodicAction() *action {
 			}
 			p := list.Periodic[i]
 			return &preview{
-				Title: "Run " + name + " now?", Button: "Enqueue 1 job", Command: commandLine([]string{"periodic", "run", name, "--file", "FILE"}), Counted: true, Count: 1,
+				Title: "Run " + name + " now?", Button: "Enqueue 1 job", Command: commandOn(name, "periodic", "run", "--file", "FILE"), Counted: true, Count: 1,
 				Text: []string{"One job of type " + p.Type + " is enqueued in " + p.Queue + ", in addition to the schedule. The next tick stays where it is."},
 			}, nil
 		},
@@ -88,7 +88,7 @@ func deletePeriodicAction() *action {
 		preview: func(r *request) (*preview, error) {
 			name := r.PathValue("name")
 			return &preview{
-				Title: "End " + name + "?", Button: "End " + name, Danger: true, Command: commandLine([]string{"periodic", "delete", name}),
+				Title: "End " + name + "?", Button: "End " + name, Danger: true, Command: commandOn(name, "periodic", "delete"),
 				Text: []string{"No more ticks are enqueued, also if workers have the job from a file. Jobs that are enqueued already stay."},
 			}, nil
 		},
@@ -105,7 +105,7 @@ func resetPeriodicAction() *action {
 		preview: func(r *request) (*preview, error) {
 			name := r.PathValue("name")
 			return &preview{
-				Title: "Follow the workers' own " + name + "?", Button: "Follow the workers' own", Command: commandLine([]string{"periodic", "set", name, "--document"}),
+				Title: "Follow the workers' own " + name + "?", Button: "Follow the workers' own", Command: commandOn(name, "periodic", "set", "--document"),
 				Text: []string{"What an operator has set for this periodic job is dropped. Workers that have it from a file or from code follow that; if none has, it ends."},
 			}, nil
 		},

@@ -182,6 +182,6 @@ func (p *policyRules) choose(r *request, name string) (*chosenRule, error) {
 	}
 	return &chosenRule{
 		Rule: rule, Cells: p.cells(r, rule.Values), Delays: newDelays(&compiled.Retry),
-		Command: commandLine([]string{"policy", "show", rule.Name, "--policy", "policies.yaml"}),
+		Command: commandOn(rule.Name, "policy", "show", "--policy", "policies.yaml"),
 	}, nil
 }

@@ -26,7 +26,7 @@ func pauseQueueAction() *action {
 		preview: func(r *request) (*preview, error) {
 			name := r.PathValue("queue")
 			return &preview{
-				Title: "Pause " + name + "?", Button: "Pause " + name, Command: commandLine([]string{"queues", "pause", name}),
+				Title: "Pause " + name + "?", Button: "Pause " + name, Command: "tenet queues pause", Last: shellWords(operand(name)),
 				Text: []string{"All workers finish the jobs that they have begun, and claim no more from this queue. Jobs can still be enqueued."},
 				Fields: []field{
 					{Name: "reason", Label: "Reason", Help: "Others see it beside the queue.", Required: true, Flag: "--reason VALUE", Unset: "--reason REASON"},
@@ -54,7 +54,7 @@ func resumeQueueAction() *action {
 		preview: func(r *request) (*preview, error) {
 			name := r.PathValue("queue")
 			return &preview{
-				Title: "Resume " + name + "?", Button: "Resume " + name, Command: commandLine([]string{"queues", "resume", name}),
+				Title: "Resume " + name + "?", Button: "Resume " + name, Command: commandOn(name, "queues", "resume"),
 				Text: []string{"Workers claim jobs from this queue again at once."},
 			}, nil
 		},
@@ -70,7 +70,7 @@ func setQueueAction() *action {
 		preview: func(r *request) (*preview, error) {
 			name := r.PathValue("queue")
 			return &preview{
-				Title: "Set the concurrency of " + name + "?", Button: "Set the concurrency", Command: commandLine([]string{"queues", "set", name}),
+				Title: "Set the concurrency of " + name + "?", Button: "Set the concurrency", Command: commandOn(name, "queues", "set"),
 				Text:   []string{"All workers follow within a second. Running jobs continue if the number becomes smaller."},
 				Fields: []field{{Name: "concurrency", Label: "Jobs at once on each worker", Help: "From 1 to 100,000. Empty: what the workers' documents and flags say.", Flag: "concurrency=VALUE", Unset: "concurrency=document"}},
 			}, nil

@@ -71,7 +71,7 @@ func TestU2QueuesArePausedWithAReasonAndATimeAndResumed(t *testing.T) {
 func TestU2APeriodicJobRunsAtOnce(t *testing.T) {
 	s := newSite(t, nil)
 	has(t, s.get("periodic"), "nightly/report", "0 3 * * *", "the latest is run", "UTC")
-	has(t, s.get("do/periodic/nightly%2Freport/run"), "One job of type report:build is enqueued in documents", "periodic run nightly/report")
+	has(t, s.get("do/periodic/nightly%2Freport/run"), "One job of type report:build is enqueued in documents", "periodic run --file FILE nightly/report")
 	has(t, s.post("do/periodic/nightly%2Freport/run", url.Values{"key": {"k"}, "count": {"1"}}), "was enqueued", "report:build")
 	if list, err := s.db.Jobs().List(t.Context(), job.Filter{Queue: "documents"}, "", 10); err != nil || len(list) != 1 {
 		t.Errorf("%d jobs, %v", len(list), err)

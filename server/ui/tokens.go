@@ -177,7 +177,7 @@ func revokeTokenAction() *action {
 			}
 			p := &preview{
 				Title: "Revoke the token " + t.Name + "?", Button: "Revoke 1 token", Danger: true, Counted: true, Count: 1, Nothing: !t.Revoked.IsZero(),
-				Command: commandLine([]string{"token", "revoke", t.Name}),
+				Command: commandOn(t.Name, "token", "revoke"),
 				Text:    []string{"All servers refuse it within 5 seconds. It cannot be brought back: whoever uses it needs another one."},
 			}
 			switch {

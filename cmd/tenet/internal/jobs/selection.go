@@ -60,7 +60,7 @@ needs --yes where there is no terminal.`
 // filter returns the filter of --filter, for jobs in states that the action applies to.
 func (c *change) filter(text string) (f job.Filter, err error) {
 	if strings.TrimSpace(text) == "" {
-		return f, cli.Usagef("--filter is empty; to change all jobs, write --filter 'queue:*'")
+		return f, cli.Usagef("--filter is empty; to change all jobs, write --filter before:0s")
 	}
 	if f, err = job.ParseFilter(text, time.Now()); err != nil {
 		return f, cli.Usagef("%w", err)
