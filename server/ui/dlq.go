@@ -7,14 +7,15 @@ import (
 
 // deadLetters is the page of dead jobs, grouped by cause.
 type deadLetters struct {
-	Search jobSearch
-	Groups []causeGroup
-	Total  int // of the groups
-	Looked int // jobs that were counted, if not all were
-	More   bool
-	All    string // the filter that selects all that is shown
-	Active []redriveView
-	Empty  bool // there are no dead jobs at all
+	Search  jobSearch
+	Groups  []causeGroup
+	Cut     int    // how many groups are shown, if there are more
+	Redrive string // what the button for all says
+	Looked  int    // jobs that were counted, if not all were
+	More    bool
+	All     string // the filter that selects all that is shown
+	Active  []redriveView
+	Empty   bool // there are no dead jobs at all
 }
 
 // causeGroup is a group of dead jobs.
@@ -38,13 +39,20 @@ func loadDeadLetters(r *request) (any, error) {
 	}
 	d.All = d.Search.withState("")
 	var causes api.Causes
-	if err := r.ask("/v1/dlq/causes", api.CauseQuery{Filter: api.JobFilter{Filter: d.All}, Limit: shownCauses}, &causes); err != nil {
+	if err := r.ask("/v1/dlq/causes", api.CauseQuery{Filter: api.JobFilter{Filter: d.All}, Limit: shownCauses + 1}, &causes); err != nil {
 		return nil, err
 	}
 	d.Looked, d.More = causes.Looked, causes.More
+	if len(causes.Groups) > shownCauses {
+		d.Cut, causes.Groups = shownCauses, causes.Groups[:shownCauses]
+	}
+	total := 0
 	for _, g := range causes.Groups {
 		d.Groups = append(d.Groups, newCauseGroup(g))
-		d.Total += g.Count
+		total += g.Count
+	}
+	if d.Redrive = "Redrive all…"; !d.More && d.Cut == 0 {
+		d.Redrive = "Redrive all " + number(total) + "…"
 	}
 	d.Empty = len(d.Groups) == 0 && d.All == ""
 	active, err := readRedrives(r, "", true)

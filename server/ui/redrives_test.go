@@ -201,3 +201,17 @@ func TestU3TheSameByKeyboardAlone(t *testing.T) {
 	w.step("Enter: the redrive, followed to its end")
 	w.ends(n)
 }
+
+func TestU4TheButtonForAllDeadJobsDoesNotCountTheShownOnes(t *testing.T) {
+	s := newSite(t, nil)
+	var list []job.Request
+	var types []string
+	for i := range 201 {
+		types = append(types, fmt.Sprint("type-", i))
+		list = append(list, job.Request{Type: types[i], Queue: "mail"})
+	}
+	s.enqueue(list...)
+	s.end("mail", len(list), job.KindDead, types...)
+	has(t, s.get("dlq"), "Redrive all…", "These are the 200 causes with the most jobs.")
+	has(t, s.get("do/dlq/redrive"), "Redrive 201 jobs")
+}
