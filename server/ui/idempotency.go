@@ -106,7 +106,8 @@ func (s *recordSearch) get(r *request) error {
 	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusNotFound {
 		return nil
 	}
-	if err == nil && (s.State == "" || s.State == string(record.State)) {
+	lapsed := record.Lapsed && s.State == string(idempotency.Unknown)
+	if err == nil && (s.State == "" || s.State == string(record.State) || lapsed) {
 		s.Records = []recordRow{newRecordRow(r, record)}
 	}
 	return err

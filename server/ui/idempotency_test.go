@@ -80,7 +80,7 @@ func TestU2RecordsAreSearchedByNameAndState(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"state=failed": "invoice-2", "state=unknown": "invoice-4 0198c2f3", "operation=email%3Asend": "0198c2f3", "tenant_id=acme": "invoice-1 invoice-2 invoice-3 invoice-4",
-		"tenant_id=acme&operation=charge&key=invoice-3": "invoice-3", "key=invoice-3": "", "tenant_id=acme&operation=charge&key=invoice-3&state=failed": "",
+		"tenant_id=acme&operation=charge&key=invoice-3": "invoice-3", "key=invoice-3": "", "tenant_id=acme&operation=charge&key=invoice-3&state=failed": "", "tenant_id=acme&operation=charge&key=invoice-4&state=unknown": "invoice-4",
 	} {
 		page, found := s.get("idempotency?"+query), ""
 		for _, key := range []string{"invoice-1", "invoice-2", "invoice-3", "invoice-4", "0198c2f3"} {
