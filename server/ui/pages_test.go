@@ -226,3 +226,16 @@ func TestU3SingleKeyShortcutsCanBeTurnedOff(t *testing.T) {
 	b.keys("g", "j")
 	b.wait(`location.pathname === "/ui/jobs"`)
 }
+
+func TestU3LongNamesFitNarrowPages(t *testing.T) {
+	s := newSite(t, nil)
+	long := strings.Repeat("W", 120)
+	id := s.enqueue(job.Request{Type: long, Queue: long, Payload: []byte(`{"` + long + `":"` + long + `"}`)})[0].ID
+	b := s.tab(t, look{width: 320, height: 800, scripts: true})
+	for _, path := range []string{"queues", "jobs/" + id + "?payload=show", "do/queues/" + long + "/pause", "do/jobs/delete?id=" + id, "jobs?filter=" + long} {
+		b.open(path)
+		if width := value[int](b, `document.documentElement.scrollWidth`); width > 320 {
+			t.Errorf("%s: %d px wide", path, width)
+		}
+	}
+}
