@@ -6,6 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
 )
 
@@ -69,4 +70,12 @@ func TestU3ActionsAreMadeByKeyboardAlone(t *testing.T) {
 		b.walk("→#token", root, kb.Enter, "?Create a token", "→#content a[href*='"+id+"/revoke']", kb.Enter, "?Revoke the token ops?", "→Revoke 1 token", kb.Enter, "?The token was revoked.")
 	})
 	b.t = t
+}
+
+func TestU3ALinkThatActsIsPressedWithSpace(t *testing.T) {
+	s := newSite(t, nil)
+	s.enqueue(job.Request{Type: "t", Queue: "mail"})
+	b := s.tab(t, wide)
+	b.open("queues")
+	b.walk("→Pause", " ", "?Pause mail?")
 }

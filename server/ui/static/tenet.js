@@ -262,6 +262,7 @@
 	}
 	document.addEventListener("keydown", (event) => {
 		if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); if (!palette.open) openPalette(); return; }
+		if (event.key === " " && event.target.matches("a[role=button]")) { event.preventDefault(); event.target.click(); return; }
 		if (!single || event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]") || event.target.closest("input, select, textarea, [contenteditable]")) return;
 		if (Date.now() - going < 1500 && places[event.key] !== undefined) { event.preventDefault(); location.href = prefix + places[event.key]; return; }
 		const keys = { "/": () => ($("#filter") ?? $("#search"))?.focus(), x: () => document.activeElement.closest("tr")?.querySelector("input[name=id]")?.click(), "?": () => $("#shortcuts").showModal(), g: () => { going = Date.now(); }, j: () => row(1), k: () => row(-1), t: theme };
