@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/tenetdev/tenet/internal/uuidv7"
@@ -48,7 +49,7 @@ type preview struct {
 	// File is the template of a preview that is a page of its own, without .html; empty for the usual one.
 	File string
 
-	Key, Action, Return, Problem string // filled in by servePreview
+	Key, Shown, Action, Return, Problem string // filled in by servePreview
 }
 
 // field is an input of a preview. Its value comes back under its name.
@@ -137,12 +138,13 @@ func (u *UI) servePreview(w http.ResponseWriter, r *http.Request, a *action) {
 }
 
 func (u *UI) showPreview(w http.ResponseWriter, q *request, a *action, fault string) {
+	shown := time.Now().UTC().Format(time.RFC3339Nano)
 	p, err := a.preview(q)
 	if err != nil {
 		u.fail(w, q, err)
 		return
 	}
-	p.Key, p.Action, p.Return, p.Problem = uuidv7.Next(), q.URL.RequestURI(), u.returnPath(q), fault
+	p.Key, p.Shown, p.Action, p.Return, p.Problem = uuidv7.Next(), shown, q.URL.RequestURI(), u.returnPath(q), fault
 	for i, f := range p.Fields { // what was typed stays
 		if q.Method != http.MethodPost || f.Type == "hidden" || !q.PostForm.Has(f.Name) && !f.box() {
 			continue

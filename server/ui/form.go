@@ -36,6 +36,14 @@ func faultOf(err error) string {
 	return strings.Join(parts, ": ")
 }
 
+// shown is when the form was shown. Times are relative to it: a form that is sent twice asks for the same.
+func (r *request) shown() time.Time {
+	if at, err := time.Parse(time.RFC3339Nano, r.PostFormValue("shown")); err == nil {
+		return at
+	}
+	return time.Now()
+}
+
 // formDuration reads a time span such as 30m from a field, which may be empty.
 func formDuration(r *request, name, label string) (time.Duration, error) {
 	text := r.PostFormValue(name)

@@ -69,7 +69,7 @@ func (v jobVerb) chosen(r *request) (c chosen, err error) {
 	if s.Fault != nil {
 		return c, &client.Problem{Status: http.StatusUnprocessableEntity, Title: "The filter is not valid", Detail: s.Fault.Problem, Remedy: "Correct the filter, and try again"}
 	}
-	f, err := job.ParseFilter(s.Text, time.Now())
+	f, err := job.ParseFilter(s.Text, r.shown())
 	if err != nil {
 		return c, err
 	}

@@ -30,7 +30,7 @@ func pauseQueueAction() *action {
 				Text: []string{"All workers finish the jobs that they have begun, and claim no more from this queue. Jobs can still be enqueued."},
 				Fields: []field{
 					{Name: "reason", Label: "Reason", Help: "Others see it beside the queue.", Required: true, Flag: "--reason VALUE", Unset: "--reason REASON"},
-					{Name: "for", Label: "Resume after", Help: "For example 30m or 2h. Empty: when somebody resumes it.", Flag: "--for VALUE"},
+					{Name: "for", Label: "Resume after", Help: "For example 30m or 2h from now. Empty: when somebody resumes it.", Flag: "--for VALUE"},
 				},
 			}, nil
 		},
@@ -41,7 +41,10 @@ func pauseQueueAction() *action {
 				return "", "", err
 			}
 			if span > 0 {
-				s.Until = time.Now().Add(span)
+				s.Until = r.shown().Add(span)
+				if s.Until.Before(time.Now()) {
+					return "", "", formFault("Resume after: that has passed since this form was shown.")
+				}
 			}
 			return r.PathValue("queue") + " is paused.", "", queueChange(r, s)
 		},

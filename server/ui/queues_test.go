@@ -3,6 +3,7 @@ package ui_test
 import (
 	"context"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,23 @@ func TestU2QueuesArePausedWithAReasonAndATimeAndResumed(t *testing.T) {
 	if diff := cmp.Diff(job.QueueState{Queue: "a/b c", Actor: "local:anyone"}, s.queue("a/b c")); diff != "" {
 		t.Error(diff)
 	}
+}
+
+func TestS6ASecondClickIsAnsweredAsTheFirst(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed()
+	for path, form := range map[string]url.Values{
+		"do/queues/mail/pause": {"reason": {"deploy"}, "for": {"30m"}}, "do/jobs/delete?filter=state:dead+before:0s": {"count": {"1"}},
+	} {
+		for _, name := range []string{"key", "shown"} {
+			form.Set(name, regexp.MustCompile(`name="` + name + `" value="([^"]+)"`).FindStringSubmatch(s.get(path))[1])
+		}
+		for range 2 {
+			has(t, s.post(path, form), `<p class="notice"`)
+		}
+	}
+	form := url.Values{"reason": {"deploy"}, "for": {"30m"}, "shown": {time.Now().Add(-time.Hour).Format(time.RFC3339)}}
+	has(t, s.post("do/queues/mail/pause", form), "has passed since this form was shown")
 }
 
 func TestU2APeriodicJobRunsAtOnce(t *testing.T) {
