@@ -182,6 +182,12 @@ func (u *UI) fail(w http.ResponseWriter, r *request, err error) {
 		http.Redirect(w, r.Request, u.href("login", "return", r.URL.RequestURI()), http.StatusSeeOther)
 		return
 	}
+	if problem.Status == http.StatusUnauthorized {
+		problem = &client.Problem{Status: problem.Status, Title: "You are not signed in", Detail: "Nothing was changed.", Remedy: "Sign in in another tab, and try again here"}
+		if r.Header.Get("Hx-Request") == "" { // the browser still has the form
+			problem.Remedy = "Sign in in another tab. Then reload this page, which sends the form again as you have filled it in"
+		}
+	}
 	v := view{Title: problem.Title, Nav: u.navigation(""), Who: r.who, Problem: problem, Status: problem.Status}
 	if asksForContent(r) {
 		var b bytes.Buffer

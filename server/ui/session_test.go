@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server"
 )
@@ -43,6 +45,27 @@ func TestS5ATokenSignsInAndOut(t *testing.T) {
 	b.open("jobs")
 	b.ready("#token")
 	b.allow("401 (Unauthorized)") // of the wrong token
+}
+
+func TestU1AFormSurvivesTheEndOfASession(t *testing.T) {
+	s := newSite(t, nil)
+	s.enqueue(job.Request{Type: "t", Queue: "mail"})
+	b, other := s.tab(t, wide), s.tab(t, wide)
+	b.open("do/queues/mail/pause")
+	secret := s.token(policystore.Token{Name: "me", Scopes: []policystore.Scope{policystore.ScopeAdmin}}) // now callers must be known
+	b.fill("#f-reason", "typed")
+	b.press("Pause mail")
+	b.shows("Sign in in another tab")
+	other.open("login")
+	other.fill("#token", secret)
+	other.press("Sign in")
+	other.ready("details.who")
+	b.do(chromedp.Reload())
+	b.shows("mail is paused.")
+	if q := s.queue("mail"); q.Reason != "typed" {
+		t.Errorf("%+v", q)
+	}
+	b.allow("401")
 }
 
 func TestS5SigningInNeedsAValidToken(t *testing.T) {
