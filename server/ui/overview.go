@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,6 +26,7 @@ type overview struct {
 	Start     start
 	Figures   []figure
 	Attention []attention
+	Further   int // queues that need attention and are not shown
 	Course    course
 	Causes    []causeGroup
 	Running   []running
@@ -56,6 +58,9 @@ func overviewPage() *page {
 			o.Start = r.start()
 		} else {
 			o.Figures, o.Attention = figures(r, queues), needAttention(queues)
+			if o.Further = max(len(o.Attention)-attentionShown, 0); o.Further > 0 {
+				o.Attention = o.Attention[:attentionShown]
+			}
 			o.Causes, err = newestCauses(r)
 			if err == nil {
 				o.Course, err = readCourse(r, "", "")
@@ -110,6 +115,10 @@ func figures(r *request, queues []queueRow) (list []figure) {
 // lateAfter is the age in seconds of the oldest ready job from which a queue needs attention.
 const lateAfter = 60
 
+// attentionShown is how many queues that need attention the overview shows.
+const attentionShown = 20
+
+// needAttention returns the queues that need somebody, those with the oldest jobs first.
 func needAttention(queues []queueRow) (list []attention) {
 	for i := range queues {
 		a := attention{queueRow: queues[i]}
@@ -123,6 +132,7 @@ func needAttention(queues []queueRow) (list []attention) {
 			list = append(list, a)
 		}
 	}
+	slices.SortStableFunc(list, func(a, b attention) int { return cmp.Compare(b.Oldest, a.Oldest) })
 	return list
 }
 

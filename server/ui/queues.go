@@ -13,7 +13,11 @@ import (
 type queues struct {
 	States []job.State
 	Queues []queueRow
+	Next   string
 }
+
+// queuesPageSize is how many queues a page lists.
+const queuesPageSize = 100
 
 // queueRow is a queue with its counts and its switch.
 type queueRow struct {
@@ -100,10 +104,19 @@ func newQueueRow(name string, stats api.QueueStats) *queueRow {
 func queuesPage() *page {
 	return &page{path: "queues", nav: "Queues", title: "Queues", file: "queues", moving: true, load: func(r *request) (any, error) {
 		list, err := readQueues(r)
-		if err == nil {
-			err = setRates(r, list)
+		if err != nil {
+			return nil, err
 		}
-		return queues{States: job.States(), Queues: list}, err
+		out := queues{States: job.States(), Queues: list}
+		after := r.query.Get("after")
+		if i := slices.IndexFunc(list, func(q queueRow) bool { return q.Name > after }); i > 0 {
+			out.Queues = list[i:]
+		}
+		if len(out.Queues) > queuesPageSize {
+			out.Queues = out.Queues[:queuesPageSize]
+			out.Next = r.ui.href("queues", "after", out.Queues[queuesPageSize-1].Name)
+		}
+		return out, setRates(r, out.Queues)
 	}}
 }
 

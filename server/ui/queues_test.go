@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
@@ -84,6 +85,26 @@ func TestS6ASecondClickIsAnsweredAsTheFirst(t *testing.T) {
 	}
 	form := url.Values{"reason": {"deploy"}, "for": {"30m"}, "shown": {time.Now().Add(-time.Hour).Format(time.RFC3339)}}
 	has(t, s.post("do/queues/mail/pause", form), "has passed since this form was shown")
+}
+
+func TestU1PagesOfQueuesAreBounded(t *testing.T) {
+	s := newSite(t, nil)
+	var list []job.Request
+	for i := range 130 {
+		list = append(list, job.Request{Type: "t", Queue: fmt.Sprintf("queue-%03d", i), RunAt: time.Now().Add(-time.Duration(i+2) * time.Minute)})
+	}
+	s.enqueue(list...)
+	page := s.get("")
+	if rows := strings.Count(page, "no worker serves it"); rows != 20 {
+		t.Errorf("the overview shows %d queues, want 20", rows)
+	}
+	has(t, page, "queue-129", "queue-110", "And 110 queues more.")
+	for path, want := range map[string]int{"queues": 100, "queues?after=queue-099": 30} {
+		page := s.get(path)
+		if rows := strings.Count(page, `<th scope="row">`); rows != want || strings.Contains(page, "/ui/queues?after=queue-099") != (want == 100) {
+			t.Errorf("%s: %d queues, want %d", path, rows, want)
+		}
+	}
 }
 
 func TestU2APeriodicJobRunsAtOnce(t *testing.T) {
