@@ -78,7 +78,7 @@ const (
 )
 
 func recordsPage() *page {
-	return &page{path: "idempotency", nav: "Idempotency", title: "Idempotency", file: "records", load: func(r *request) (any, error) {
+	return &page{path: "idempotency", nav: "Idempotency", title: "Idempotency", file: "records", moving: true, load: func(r *request) (any, error) {
 		out := recordSearch{ID: recordID(r.query), State: r.query.Get("state"), States: []idempotency.State{
 			idempotency.Unknown, idempotency.InFlight, idempotency.Completed, idempotency.Failed, idempotency.Released,
 		}}
@@ -155,7 +155,7 @@ type recordView struct {
 func (v recordView) Title() string { return "Record " + v.Key }
 
 func recordPage() *page {
-	return &page{path: "idempotency/record", nav: "Idempotency", file: "record", load: func(r *request) (any, error) {
+	return &page{path: "idempotency/record", nav: "Idempotency", file: "record", moving: true, load: func(r *request) (any, error) {
 		id := recordID(r.query)
 		query := recordQuery(id)
 		shown := r.query.Get("result") == "show"

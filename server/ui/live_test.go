@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -99,6 +100,41 @@ func TestU1AChangeIsStreamedWithinTwoSeconds(t *testing.T) {
 			for content := next(); !strings.Contains(content, name(i)); content = next() {
 				if content == "" {
 					t.Fatalf("%s: the stream ended without the change", path)
+				}
+			}
+		})
+	}
+}
+
+func TestU1PagesFollowTheirOwnChanges(t *testing.T) {
+	s := newSite(t, nil)
+	jobs := s.db.Jobs()
+	for path, change := range map[string]func(ctx context.Context, name string) error{
+		"workers": func(ctx context.Context, name string) error {
+			return jobs.Announce(ctx, job.WorkerInfo{Name: name, Queues: []string{"mail"}}, time.Hour)
+		},
+		"periodic": func(ctx context.Context, name string) error {
+			_, err := job.ChangeSetting(ctx, jobs, job.Setting{Kind: job.SettingPeriodic, Name: name, Value: []byte(`{"cron":"@hourly","job":{"type":"t"}}`)}, nil)
+			return err
+		},
+		"idempotency": func(_ context.Context, name string) error {
+			s.begin(idempotency.ID{Key: name}, time.Hour)
+			return nil
+		},
+	} {
+		t.Run(path, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			next := s.watch(ctx, path)
+			next()
+			for _, name := range []string{"first", "second", "third"} { // a new stream updates its page once by itself
+				if err := change(ctx, name); err != nil {
+					t.Fatal(err)
+				}
+				for content := next(); !strings.Contains(content, name); content = next() {
+					if content == "" {
+						t.Fatalf("the %s change is not seen", name)
+					}
 				}
 			}
 		})

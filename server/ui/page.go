@@ -22,8 +22,8 @@ type page struct {
 	file  string // template in templates/, without .html; it defines "content"
 	// still is set for pages that do not follow changes.
 	still bool
-	// moving is set for pages that change by themselves, such as those with charts: they are rendered once a second while
-	// somebody watches them. Others are rendered when the stores have changed.
+	// moving is set for pages that change by themselves, such as those with charts, or by what the server's pulse does not
+	// show: they are rendered once a second while somebody watches them. Others are rendered with the pulse.
 	moving bool
 	// load reads the page's data from the API.
 	load func(*request) (any, error)

@@ -12,7 +12,7 @@ import (
 )
 
 func periodicPage() *page {
-	return &page{path: "periodic", nav: "Periodic jobs", title: "Periodic jobs", file: "periodic", load: func(r *request) (any, error) {
+	return &page{path: "periodic", nav: "Periodic jobs", title: "Periodic jobs", file: "periodic", moving: true, load: func(r *request) (any, error) {
 		var list api.PeriodicList
 		err := r.get("/v1/periodic", nil, &list)
 		return list, err

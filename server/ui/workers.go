@@ -5,7 +5,7 @@ import (
 )
 
 func workersPage() *page {
-	return &page{path: "workers", nav: "Workers", title: "Workers", file: "workers", load: func(r *request) (any, error) {
+	return &page{path: "workers", nav: "Workers", title: "Workers", file: "workers", moving: true, load: func(r *request) (any, error) {
 		var list api.Workers
 		err := r.get("/v1/workers", nil, &list)
 		return list, err
