@@ -79,6 +79,7 @@ func keyName(key *yaml.Node) (string, bool) {
 func (r *reader) object(n *yaml.Node, t reflect.Type, path string) map[string]any {
 	object := map[string]any{}
 	known := fields.Of(t)
+	seen := map[string]bool{} // r.fields cannot tell: an entry may be named like a field of another, as in users.retry
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, ok := keyName(target(n.Content[i]))
 		if !ok || name == "<<" {
@@ -94,9 +95,10 @@ func (r *reader) object(n *yaml.Node, t reflect.Type, path string) map[string]an
 			continue
 		}
 		where := fields.Join(path, name)
-		if _, twice := r.fields[where]; twice {
+		if seen[name] {
 			continue // outline has reported it
 		}
+		seen[name] = true
 		r.fields[where] = field{key: at, value: placeOf(n.Content[i+1])}
 		value, ok := r.field(target(n.Content[i+1]), t, known[f], where)
 		if ok {
@@ -174,7 +176,7 @@ func (r *reader) entries(n *yaml.Node, t reflect.Type, path string) (any, bool) 
 	if n.Kind != yaml.MappingNode {
 		return r.mismatch(n, path, "an object", "write names with their entries")
 	}
-	entries := map[string]any{}
+	entries, seen := map[string]any{}, map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, ok := keyName(target(n.Content[i]))
 		at, value := placeOf(n.Content[i]), target(n.Content[i+1])
@@ -182,9 +184,10 @@ func (r *reader) entries(n *yaml.Node, t reflect.Type, path string) (any, bool) 
 			continue
 		}
 		where := fields.Join(path, name)
-		if _, twice := r.fields[where]; twice {
-			continue
+		if seen[name] {
+			continue // outline has reported it
 		}
+		seen[name] = true
 		if problem := badName(name); problem != "" {
 			r.faults.add(at, path, problem, "write a plain name")
 			continue

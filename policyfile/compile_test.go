@@ -425,3 +425,24 @@ func TestTooManyPairsOfQueuesAndTypes(t *testing.T) {
 		t.Errorf("%v", faults)
 	}
 }
+
+func TestP6EntriesWhoseNamesLookLikeFieldsAreKept(t *testing.T) {
+	for _, text := range []string{
+		"policies:\n  users: {retry: {max_attempts: 7}}\n  users.retry: {retry: {max_attempts: 9}}\n",
+		"policies:\n  users.retry: {retry: {max_attempts: 9}}\n  users: {retry: {max_attempts: 7}}\n",
+	} {
+		d := accept(t, text)
+		for key, want := range map[string]int{"users": 7, "users.retry": 9} {
+			if p := ask(t, d, policy.ParseKey(key)); p.Retry.MaxAttempts != want {
+				t.Errorf("%s makes %d attempts in\n%s", key, p.Retry.MaxAttempts, text)
+			}
+		}
+	}
+	d := accept(t, "queues:\n  mail.limits: {concurrency: 2}\n  mail: {limits: [{name: one, concurrency: 1}]}\n")
+	if n := len(d.Set.Queues()["mail"].Limits); n != 1 {
+		t.Errorf("mail has %d limits", n)
+	}
+	if faults := refuse(t, "version: 1\npolicies:\n  a.retry: {}\n  a: {retry: {max_attempts: -5}}\n"); len(faults) != 1 {
+		t.Error(faults)
+	}
+}
