@@ -82,7 +82,7 @@ func (r *reader) object(n *yaml.Node, t reflect.Type, path string) map[string]an
 	seen := map[string]bool{} // r.fields cannot tell: an entry may be named like a field of another, as in users.retry
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, ok := keyName(target(n.Content[i]))
-		if !ok || name == "<<" {
+		if !ok {
 			continue
 		}
 		at := placeOf(n.Content[i])
@@ -180,7 +180,7 @@ func (r *reader) entries(n *yaml.Node, t reflect.Type, path string) (any, bool) 
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, ok := keyName(target(n.Content[i]))
 		at, value := placeOf(n.Content[i]), target(n.Content[i+1])
-		if !ok || name == "<<" {
+		if !ok {
 			continue
 		}
 		where := fields.Join(path, name)

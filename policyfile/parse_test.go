@@ -177,3 +177,15 @@ jobs: {j: {circuit: null}}
 		}
 	}
 }
+
+func TestP6AQuotedMergeKeyIsAnUnknownField(t *testing.T) {
+	for _, text := range []string{
+		`{"version": 1, "policies": {"users": {"retry": {"<<": {"max_attempts": 7}}}}}`,
+		"version: 1\n\"<<\": {defaults: {}}\n",
+	} {
+		if faults := refuse(t, text); len(faults) != 1 || !strings.Contains(faults[0].Problem, `unknown field "<<"`) {
+			t.Error(faults)
+		}
+	}
+	refuse(t, `{"version": 1, "policies": {"<<": {"retry": {"max_attempts": -7}}}}`)
+}

@@ -52,7 +52,7 @@ func plainNode(n *yaml.Node, depth int) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if key := n.Content[i]; key.Value != "<<" && key.Kind == yaml.ScalarNode {
+			if key := n.Content[i]; key.ShortTag() != "!!merge" && key.Kind == yaml.ScalarNode {
 				object[key.Value] = value
 			}
 		}
