@@ -72,6 +72,13 @@ type Waiter interface {
 	Wait(ref policy.BudgetRef) time.Duration
 }
 
+// Earner is implemented by budgets that calls fill. A call asks a budget that only its hedges use for no first attempt; the executor
+// calls Earn instead, once per call, when the first attempt has started.
+type Earner interface {
+	// Earn adds what one call earns.
+	Earn()
+}
+
 // Cost returns the cost of an attempt under ref: ref.Cost, at least 1.
 func Cost(ref policy.BudgetRef) int { return max(ref.Cost, 1) }
 

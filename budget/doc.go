@@ -7,7 +7,8 @@
 //
 //   - before the first attempt of a call, with attempt index 0 and [KindRetry]; if it refuses, the operation does not run;
 //   - when a retry is decided, before the wait, so that a refused caller does not wait in vain;
-//   - before a hedge is launched, with [KindHedge]; a refused hedge never ends the call.
+//   - before a hedge is launched, with [KindHedge]; a refused hedge never ends the call. A budget that only hedges use is told of each
+//     call ([Earner]), because no first attempt asks it.
 //
 // The charge for an attempt is not given back, however the attempt ends. A budget of resources that an attempt holds, such
 // as connections, sets [Decision.Release], which the executor calls exactly once for each allowed attempt.
@@ -36,5 +37,6 @@
 //   - Charge ref.Cost, and treat a cost below 1 as 1 ([Cost] does that), or document that you ignore it.
 //   - Implement [AtLaunch] too if an allowed attempt holds something until its Release: a retry is otherwise allowed
 //     before its backoff and would hold it through the wait.
+//   - Implement [Earner] too if calls fill it, so that it also earns where only hedges use it.
 //   - Implement [Waiter] too if a refused attempt becomes possible by waiting alone: jobs are then put back for that long.
 package budget

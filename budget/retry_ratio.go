@@ -42,14 +42,18 @@ func NewRetryRatio(ratio, burst float64) *RetryRatio {
 
 // AllowAttempt allows every first attempt, and a retry or hedge if its cost is there.
 func (b *RetryRatio) AllowAttempt(_ context.Context, _ policy.Key, attemptIdx int, kind AttemptKind, ref policy.BudgetRef) Decision {
-	limits := b.limits.Load()
 	if attemptIdx > 0 || kind != KindRetry {
-		return b.charge(limits, Cost(ref))
+		return b.charge(b.limits.Load(), Cost(ref))
 	}
-	if b.tokens.Load() < limits.burst {
+	b.Earn()
+	return Allow()
+}
+
+// Earn adds ratio tokens, unless the burst is there.
+func (b *RetryRatio) Earn() {
+	if limits := b.limits.Load(); b.tokens.Load() < limits.burst {
 		b.tokens.Add(limits.ratio)
 	}
-	return Allow()
 }
 
 func (b *RetryRatio) charge(limits *ratioLimits, cost int) Decision {

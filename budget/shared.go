@@ -36,3 +36,10 @@ func (b *shared) AllowAttempt(_ context.Context, _ policy.Key, attemptIdx int, k
 	}
 	return Allow()
 }
+
+// Earn adds what a call earns. A token bucket earns nothing.
+func (b *shared) Earn() {
+	if b.kind == policy.BudgetRetryRatio {
+		b.lot.Earn()
+	}
+}

@@ -89,6 +89,14 @@ func (r *run) askBudget(g *gate, kind budget.AttemptKind, index int) (answer gra
 	return answer
 }
 
+// earn tells the hedges' own budget of the call.
+func (r *run) earn() {
+	if r.e.options.RecoverPanics {
+		defer r.guard("budget", policy.ReasonPanicInBudget, nil)
+	}
+	r.plan.hedge.earner.Earn()
+}
+
 // guard is deferred around user code under RecoverPanics. It turns a panic into an abort of the call.
 func (r *run) guard(part string, reason policy.Reason, then func()) {
 	v := recover()

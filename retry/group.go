@@ -61,6 +61,9 @@ func group[T any, O operation[T]](r *run, op O, last T) (value T, action decisio
 		g.finished = true
 		return last, action
 	}
+	if r.retry == 0 && r.plan.hedge.earner != nil {
+		r.earn()
+	}
 	g.coordinate(r, op)
 	if g.winner != nil {
 		value = g.winner.value

@@ -332,6 +332,24 @@ func TestR8HedgesAreChargedToTheRetryBudget(t *testing.T) {
 	})
 }
 
+func TestR8AHedgesOwnRetryRatioEarnsWithCalls(t *testing.T) {
+	for _, scope := range []string{"process", "shared"} {
+		synctest.Test(t, func(t *testing.T) {
+			list, _, _ := sharingProcesses(t, 1, `{version: 1, budgets: {hedges: {kind: retry_ratio, ratio: 0.5, burst: 2, scope: `+scope+`}},
+				policies: {user-service.GetUser: {retry: {max_attempts: 1}, hedge: {enabled: true, delay: 100ms, budget: {name: hedges}}}}}`)
+			var hedges int64
+			for range 100 {
+				op, n := racing(after(time.Second, nil))
+				_ = list[0].Do(bg, key, op)
+				hedges += n.Load() - 1
+			}
+			if hedges < 45 || hedges > 52 {
+				t.Errorf("%s: %d hedges for 100 calls with ratio 0.5 and burst 2", scope, hedges)
+			}
+		})
+	}
+}
+
 func TestR3AHedgedAttemptThatEndsItsGoroutineIsAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := executor(t, hedged(1, 1))

@@ -71,6 +71,7 @@ type hedger struct {
 	digest  *hedge.Digest // nil if the trigger does not need one
 	load    *hedge.Load   // bounds hedges to a share of calls
 	budget  gate
+	earner  budget.Earner // the hedges' own budget if calls fill it; nil if the first attempt asks it
 }
 
 // traits say what the attempts of a plan need.
@@ -238,6 +239,9 @@ func (e *Executor) resolveNames(p *plan, shared bool) {
 	p.hedge.budget = p.budget // retries and hedges share a budget unless the hedge has its own
 	if h.Budget.Name != "" {
 		p.hedge.budget = e.gateFor(p, h.Budget)
+		if h.Budget.Name != r.Budget.Name {
+			p.hedge.earner, _ = p.hedge.budget.budget.(budget.Earner)
+		}
 	}
 	e.setBreaker(p, shared)
 	e.setLimiter(p, shared)
