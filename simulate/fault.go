@@ -35,13 +35,15 @@ type condition struct {
 	down    bool
 }
 
-// conditionOf draws the condition for a request that is served now.
-func (s *service) conditionOf(now time.Duration) condition {
+// conditionOf returns the condition for a request that arrives or is served now. A fault with a share hits a request on both
+// occasions or on neither.
+func (s *service) conditionOf(r *request) condition {
 	c := condition{errors: s.spec.Errors, latency: 1}
+	now, hits := s.world.now, r.hits // a copy, which draws the same each time
 	for i := range s.faults {
 		f := &s.faults[i]
 		strength := f.strength(now)
-		if strength == 0 || f.Share < 1 && !s.random.chance(f.Share) {
+		if f.Share < 1 && !hits.chance(f.Share) || strength == 0 {
 			continue
 		}
 		c.errors = 1 - (1-c.errors)*(1-f.Errors*strength)

@@ -97,3 +97,17 @@ clients: {c: {service: s, rate: 100}}
 	}
 	within(t, "median of an M/M/1 queue at 90 %", latency["fifo"], 0.055, 0.07) // ln 2 · 9 ms / (1 − 0.9) = 62 ms
 }
+
+func TestT2AnOutageHitsItsShareOfTheRequests(t *testing.T) {
+	r := run(t, `
+version: 1
+duration: 100s
+services: {db: {latency: {mean: 1ms}}}
+clients: {web: {service: db, rate: 200}}
+faults: {half: {service: db, down: true, share: 0.5}}
+`, simulate.Options{})
+	within(t, "share of successes", r.Clients[0].Success, 0.48, 0.52)
+	if failed := r.Services[0].Failed; failed != 0 {
+		t.Errorf("%d requests that the outage spared on arrival failed later", failed)
+	}
+}

@@ -23,6 +23,7 @@ type service struct {
 	spec   Service
 	faults []Fault
 	random stream
+	hits   stream // of the requests' own streams
 	calls  []*caller
 
 	line     []*request // from first, in the order of arrival
@@ -41,6 +42,7 @@ type request struct {
 	service *service
 	task    *task // of the client that waits for the response; nil once it has given up
 	arrived time.Duration
+	hits    stream // which faults hit it
 	err     error
 }
 
@@ -52,11 +54,11 @@ func (s *service) arrive() *request {
 	} else {
 		r = &request{service: s}
 	}
-	r.task, r.arrived, r.err = s.world.running, s.world.now, nil
+	r.task, r.arrived, r.hits, r.err = s.world.running, s.world.now, stream(s.hits.next()), nil
 	r.task.answered = false
 	s.count(r, func(t *ServiceCounts) { t.Requests++ })
 	limit := s.spec.Queue.Limit
-	if s.conditionOf(s.world.now).down || limit > 0 && s.waiting() >= limit && !s.free() {
+	if s.conditionOf(r).down || limit > 0 && s.waiting() >= limit && !s.free() {
 		s.count(r, func(t *ServiceCounts) { t.Refused++ })
 		s.answer(r, errRefused)
 		return r
@@ -142,7 +144,7 @@ func (s *service) begin(r *request) {
 	if s.spec.Capacity > 0 {
 		s.next = max(s.next, now) + nanoseconds(float64(time.Second)/s.spec.Capacity*s.slowdown(now))
 	}
-	c := s.conditionOf(now)
+	c := s.conditionOf(r)
 	latency := s.spec.Latency.draw(&s.random) + nanoseconds(float64(s.busy)*float64(s.spec.Latency.PerRequest))
 	if c.latency != 1 {
 		latency = nanoseconds(float64(latency) * c.latency)
