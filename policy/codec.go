@@ -147,7 +147,7 @@ func marshal(v any) ([]byte, error) { return json.Marshal(encode(reflect.ValueOf
 func encode(v reflect.Value) any {
 	switch {
 	case fields.IsDuration(v.Type()):
-		return time.Duration(v.Int()).Seconds()
+		return fields.Seconds(time.Duration(v.Int()))
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
 		list := make([]any, v.Len())
 		for i := range list {
@@ -301,7 +301,7 @@ func (d *decoder) field(path string, f fields.Field, data []byte, v reflect.Valu
 	case reflect.Int64: // a duration
 		var duration time.Duration
 		duration, err = decodeDuration(data)
-		number = duration.Seconds()
+		number = fields.Seconds(duration)
 		v.SetInt(int64(duration))
 	case reflect.Int, reflect.Float64:
 		if err = json.Unmarshal(data, &number); err != nil {

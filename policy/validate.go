@@ -184,7 +184,7 @@ func numberOf(v reflect.Value) (number float64, present bool) {
 	case reflect.Int:
 		number = float64(v.Int())
 	case reflect.Int64: // a duration
-		number = time.Duration(v.Int()).Seconds()
+		number = fields.Seconds(time.Duration(v.Int()))
 	case reflect.Float64:
 		number = v.Float()
 	}

@@ -144,7 +144,7 @@ func dump(node *yaml.Node) ([]byte, error) {
 func encode(v reflect.Value) (*yaml.Node, error) {
 	switch {
 	case fields.IsDuration(v.Type()):
-		return number(time.Duration(v.Int()).Seconds()), nil
+		return number(fields.Seconds(time.Duration(v.Int()))), nil
 	case v.Kind() == reflect.Struct:
 		return encodeStruct(v)
 	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Struct:

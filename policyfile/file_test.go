@@ -55,6 +55,21 @@ func TestP1FilesAreWrittenAsDocumentsThatParse(t *testing.T) {
 	}
 }
 
+func TestP1DurationsAreWrittenAsTheNearestNumber(t *testing.T) {
+	p := policy.Policy{Retry: policy.Retry{TimeoutPerAttempt: 1118 * time.Millisecond}}
+	text, err := File{Policies: map[string]policy.Policy{"a": p}}.Marshal()
+	if err != nil || !strings.Contains(string(text), "timeout: 1.118\n") {
+		t.Errorf("%v in\n%s", err, text)
+	}
+	if data, err := p.MarshalJSON(); err != nil || string(data) != `{"retry":{"timeout":1.118}}` {
+		t.Errorf("%s, %v", data, err)
+	}
+	spelt := accept(t, "policies: {a: {retry: {timeout: 1.118s}}}").Set.Revision()
+	if number := accept(t, "policies: {a: {retry: {timeout: 1.118}}}").Set.Revision(); number != spelt {
+		t.Errorf("revisions %s and %s", spelt, number)
+	}
+}
+
 func TestSchemaDescribesItsFields(t *testing.T) {
 	schema := string(Schema())
 	for _, want := range []string{

@@ -146,7 +146,7 @@ func (r *reader) duration(n *yaml.Node, rule fields.Rule, path string) (any, boo
 		return r.ranged(n, rule, -1, path)
 	default:
 		d, err := policy.ParseDuration(n.Value)
-		switch seconds = d.Seconds(); {
+		switch seconds = fields.Seconds(d); {
 		case err != nil: // the form is right, so that it is too long
 			seconds = maxSeconds + 1
 		case seconds == 0 && nonZeroForm.MatchString(n.Value):

@@ -33,6 +33,10 @@ var duration = reflect.TypeFor[time.Duration]()
 // IsDuration reports whether t is time.Duration, which documents write in seconds.
 func IsDuration(t reflect.Type) bool { return t == duration }
 
+// Seconds returns a duration as documents write it: the number nearest to it. The standard library's method rounds twice, and turns
+// 1.118s into 1.1179999999999999.
+func Seconds(d time.Duration) float64 { return float64(d) / float64(time.Second) }
+
 // Deprecated maps fields that are on their way out ("Retry.old_name": Go type and document name) to what to write instead.
 // A reader warns about such a field; once its Go field is removed, the value is ignored.
 func Deprecated() map[string]string { return map[string]string{} }
