@@ -12,6 +12,7 @@ import (
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/hedge"
+	"github.com/tenetdev/tenet/internal/virtual"
 	"github.com/tenetdev/tenet/limit"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -154,7 +155,7 @@ func (s *subject) askMechanism(q Step, at time.Duration) string {
 		}
 		return admits(s.budgets[q.Name], kind, q.Attempt, s.refTo(q))
 	case AskPaid:
-		return yes(s.wait(q.Name) <= at)
+		return yes(s.pays(q.Name, at))
 	case AskTrigger:
 		wait, _ := hedge.Fixed.Delay(s.policy.Hedge, nil)
 		return "after " + wait.String()
@@ -204,16 +205,26 @@ func admits(b policy.Budget, kind budget.AttemptKind, attempt int, ref policy.Bu
 	return yes(full.AllowAttempt(context.Background(), policy.Key{}, attempt-1, kind, ref).Allowed)
 }
 
-// wait returns how long a hedge waits for its tokens after the attempt that it joins has paid from the same full bucket.
-func (s *subject) wait(name string) time.Duration {
-	full, err := budget.New(s.budgets[name])
-	bucket, waits := full.(budget.Waiter)
-	if err != nil || !waits {
-		return 0
+// pays reports whether the full bucket, from which an attempt has paid at 0, pays for the hedge that joins it at the given time.
+func (s *subject) pays(name string, at time.Duration) bool {
+	now := &clock{}
+	r := budget.NewRegistryIn(now)
+	if r.Apply(map[string]policy.Budget{name: s.budgets[name]}) != nil {
+		return false // not reached: the document's budgets are valid
 	}
+	full, _ := r.Get(name)
 	full.AllowAttempt(context.Background(), policy.Key{}, 0, budget.KindRetry, s.policy.Retry.Budget)
-	return bucket.Wait(s.refTo(Step{Ask: AskHedge}))
+	now.at = at
+	return full.AllowAttempt(context.Background(), policy.Key{}, 1, budget.KindHedge, s.refTo(Step{Ask: AskHedge})).Allowed
 }
+
+// clock is a world in which only the time is asked for.
+type clock struct {
+	virtual.World
+	at time.Duration
+}
+
+func (c *clock) Now() time.Duration { return c.at }
 
 func yes(ok bool) string {
 	if ok {

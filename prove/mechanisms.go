@@ -68,7 +68,7 @@ func (s *subject) refusesSecond(last time.Duration) (after time.Duration, refuse
 		_, longest := decision.Bounds(&s.policy.Retry, s.policy.Retry.MaxAttempts-2)
 		last = decision.Sum(last, max(longest, s.policy.Retry.MaxPushback))
 	}
-	return last, s.wait(ref.Name) > last
+	return last, !s.pays(ref.Name, last)
 }
 
 // limitedTo reports whether at most n attempts of the key run at a time in this process.
