@@ -85,7 +85,7 @@ func (s *subject) running() time.Duration {
 func (s *subject) worst() time.Duration {
 	_, pushed := s.waits()
 	total := s.running()
-	if total > 0 && pushed < policy.Unbounded {
+	if total > 0 && pushed < policy.Unbounded && !s.postponed() {
 		total += pushed
 	} else {
 		total = 0
@@ -108,10 +108,12 @@ func worstCaseTime(s *subject) *answer {
 	case running > 0:
 		text = fmt.Sprintf("at most %s of attempts, and delays without bound", running)
 	}
-	if running > 0 && worst == s.within && worst > 0 {
+	switch {
+	case s.postponed():
+		text += "; a breaker, a budget or a limit may postpone attempts without counting them"
+	case running > 0 && worst == s.within && worst > 0:
 		text += fmt.Sprintf("; without it %s of attempts and %s of delays", running, delays)
-	}
-	if pushed < policy.Unbounded && running == 0 && s.policy.Retry.MaxAttempts > 1 {
+	case pushed < policy.Unbounded && running == 0 && s.policy.Retry.MaxAttempts > 1:
 		text += fmt.Sprintf("; delays of at most %s", delays)
 	}
 	if s.key.Surface() == policy.SurfaceJob {

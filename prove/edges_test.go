@@ -2,6 +2,7 @@ package prove_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tenetdev/tenet/prove"
@@ -31,6 +32,22 @@ policies:
 `, "hedge-never-launches")
 		if f.Verdict != want {
 			t.Errorf("timeout %s: %s: %s", timeout, f.Verdict, f.Message)
+		}
+	}
+}
+
+func TestT1NothingBoundsAJobThatMayBePostponed(t *testing.T) {
+	for field, want := range map[string]string{
+		"circuit: {kind: consecutive, cooldown: 10m}": "job/.a:b: at most 3s of attempts, and delays without bound; a breaker, a budget or a limit may postpone attempts without counting them",
+		"limits: [{name: one, concurrency: 1}]":       "job/.a:b: at most 3s of attempts, and delays without bound; a breaker, a budget or a limit may postpone attempts without counting them",
+		"category: \"\"":                              "job/.a:b: at most 3s of attempts and 3s of delays, or 13s in all with the longest pushback every time",
+	} {
+		f := finding(t, `version: 1
+jobs:
+  "a:b": {`+field+`, retry: {max_attempts: 3, timeout: 1s, backoff: 1s, backoff_cap: 5s, jitter: none, max_pushback: 5s}}
+`, "worst-case-time")
+		if !strings.HasPrefix(f.Message, want) {
+			t.Errorf("%s: %s", field, f.Message)
 		}
 	}
 }

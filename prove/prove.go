@@ -69,6 +69,14 @@ func (p *prover) collect() {
 			keys = append(keys, key)
 		}
 	}
+	limited := map[string]bool{} // queues and types
+	for _, l := range p.document.Set.Limits() {
+		if len(l.Limits) > 0 && l.Queue != "" {
+			limited["job/"+l.Queue] = true
+		} else if len(l.Limits) > 0 {
+			limited[l.Type] = true
+		}
+	}
 	slices.SortFunc(keys, func(a, b policy.Key) int { return strings.Compare(a.String(), b.String()) })
 	for _, key := range keys {
 		found, err := p.document.Set.Policy(context.Background(), key)
@@ -76,6 +84,7 @@ func (p *prover) collect() {
 			continue // a Set never fails
 		}
 		s := subject{key: key, policy: found, budgets: p.budgets}
+		s.limited = key.Surface() == policy.SurfaceJob && (limited[key.Namespace] || limited[key.Name])
 		s.within, s.bound = p.bounds(key, found)
 		p.subjects = append(p.subjects, s)
 	}
@@ -161,18 +170,9 @@ func (p *prover) checkOutages() {
 	if len(entries) == 0 {
 		return
 	}
-	limited := map[string]bool{} // queues and types
-	for _, l := range p.document.Set.Limits() {
-		if len(l.Limits) > 0 && l.Queue != "" {
-			limited["job/"+l.Queue] = true
-		} else if len(l.Limits) > 0 {
-			limited[l.Type] = true
-		}
-	}
 	users := map[string][]*subject{} // by the path of their policy
 	for i := range p.subjects {
 		s := &p.subjects[i]
-		s.limited = s.key.Surface() == policy.SurfaceJob && (limited[s.key.Namespace] || limited[s.key.Name])
 		path := p.document.Locate(s.key, "").Path
 		users[path] = append(users[path], s)
 	}

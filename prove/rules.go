@@ -130,7 +130,7 @@ policies:
 		{
 			Code: "worst-case-time", Severity: Note, policy: worstCaseTime,
 			Property: "The longest that the work takes.",
-			Why:      "The numbers are the sum of all timeouts (hedges may each start just before their predecessor ends), waits for a limit and longest delays, and the same with the longest pushback that a server may ask for every time. Unless a timeout bounds the attempts, only the caller's context ends them. This is a note: it states numbers and is never violated.",
+			Why:      "The numbers are the sum of all timeouts (hedges may each start just before their predecessor ends), waits for a limit and longest delays, and the same with the longest pushback that a server may ask for every time. Unless a timeout bounds the attempts, only the caller's context ends them. A breaker, a budget or a limit may postpone jobs and steps without bound. This is a note: it states numbers and is never violated.",
 			Remedy:   "give timeout and overall_timeout",
 			Violating: `version: 1
 policies:
