@@ -12,7 +12,7 @@ import (
 )
 
 // classNeverMatches takes each class out of its list and asks whether anything changes, and looks for classes of retry_on whose
-// results the classifier never retries.
+// results the classifier never retries. An error that asks for a wait is retried whatever the lists say.
 func classNeverMatches(s *subject) *answer {
 	r := &s.policy.Retry
 	if len(r.RetryOn)+len(r.AbortOn) == 0 {
@@ -38,11 +38,12 @@ func classNeverMatches(s *subject) *answer {
 	return &answer{message: s.key.String() + ": " + matters(r)}
 }
 
-// neverRetried returns the violation of a class of retry_on whose results abort_on or the classifier always stops, or nil.
+// neverRetried returns the violation of a class of retry_on whose results abort_on or the classifier always stops unless the error
+// asks for a wait, or nil.
 func (s *subject) neverRetried(c policy.Class) *answer {
 	r := &s.policy.Retry
 	if o, rule := judge(r, c); o.Kind == classify.NonRetryable && rule == decision.RuleAbortOn {
-		return (&answer{}).breaks("retry.retry_on", fmt.Sprintf("%s: class %q is never retried: abort_on holds %q", s.key, c, o.Class)).
+		return (&answer{}).breaks("retry.retry_on", fmt.Sprintf("%s: class %q is retried only where the error asks for a wait: abort_on holds %q", s.key, c, o.Class)).
 			with(s.example(Step{Ask: AskClass, Name: string(c)}))
 	}
 	parts, owned := retriedBy(r.ClassifierName, c)
@@ -50,7 +51,7 @@ func (s *subject) neverRetried(c policy.Class) *answer {
 		return nil
 	}
 	if len(parts) == 0 {
-		return (&answer{}).breaks("retry.retry_on", fmt.Sprintf("%s: class %q is never retried: classifier %q takes it for final", s.key, c, r.ClassifierName)).
+		return (&answer{}).breaks("retry.retry_on", fmt.Sprintf("%s: class %q is retried only where the error asks for a wait: classifier %q takes it for final", s.key, c, r.ClassifierName)).
 			with(s.example(Step{Ask: AskClass, Name: string(c)}))
 	}
 	steps := make([]Step, len(parts))
@@ -60,7 +61,7 @@ func (s *subject) neverRetried(c policy.Class) *answer {
 		}
 		steps[i] = Step{Ask: AskClass, Name: string(part)}
 	}
-	return (&answer{}).breaks("retry.retry_on", fmt.Sprintf("%s: class %q is never retried: abort_on holds all of it that classifier %q retries", s.key, c, r.ClassifierName)).
+	return (&answer{}).breaks("retry.retry_on", fmt.Sprintf("%s: class %q is retried only where the error asks for a wait: abort_on holds all of it that classifier %q retries", s.key, c, r.ClassifierName)).
 		with(s.example(steps...))
 }
 

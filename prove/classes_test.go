@@ -84,12 +84,12 @@ func snake(name string) string {
 
 func TestT1ClassesAreJudgedWithTheClassifier(t *testing.T) {
 	for retry, want := range map[string]string{
-		"classifier: http, retry_on: [http_404, http_503]":                       `violated: a.B: class "http_404" is never retried: classifier "http" takes it for final`,
+		"classifier: http, retry_on: [http_404, http_503]":                       `violated: a.B: class "http_404" is retried only where the error asks for a wait: classifier "http" takes it for final`,
 		"classifier: http, retry_on: [http_4xx], abort_on: [http_429]":           `holds: a.B: no class of retry_on and abort_on is ruled out by another one, and none of retry_on by classifier "http"`,
-		"classifier: http, retry_on: [http_4xx], abort_on: [http_429, http_408]": `violated: a.B: class "http_4xx" is never retried: abort_on holds all of it that classifier "http" retries`,
+		"classifier: http, retry_on: [http_4xx], abort_on: [http_429, http_408]": `violated: a.B: class "http_4xx" is retried only where the error asks for a wait: abort_on holds all of it that classifier "http" retries`,
 		"classifier: http, retry_on: [grpc_unavailable, timeout]":                `holds: a.B: no class of retry_on and abort_on is ruled out by another one, and none of retry_on by classifier "http"; it does not look at grpc_unavailable, which counts only in errors that it retries for another reason`,
 		"classifier: http, retry_on: [http_503], abort_on: [http_404]":           `holds: a.B: no class of retry_on and abort_on is ruled out by another one, and none of retry_on by classifier "http"`,
-		"classifier: grpc, retry_on: [grpc_not_found]":                           `violated: a.B: class "grpc_not_found" is never retried: classifier "grpc" takes it for final`,
+		"classifier: grpc, retry_on: [grpc_not_found]":                           `violated: a.B: class "grpc_not_found" is retried only where the error asks for a wait: classifier "grpc" takes it for final`,
 		"classifier: grpc, retry_on: [grpc]":                                     `holds: a.B: no class of retry_on and abort_on is ruled out by another one, and none of retry_on by classifier "grpc"`,
 		"classifier: own, retry_on: [http_404]":                                  `holds: a.B: no class of retry_on and abort_on is ruled out by another one; what classifier "own" retries is not known here`,
 		"retry_on: [http_404]":                                                   `holds: a.B: no class of retry_on and abort_on is ruled out by another one`,

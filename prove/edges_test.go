@@ -4,7 +4,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/prove"
 )
 
@@ -49,5 +53,15 @@ jobs:
 		if !strings.HasPrefix(f.Message, want) {
 			t.Errorf("%s: %s", field, f.Message)
 		}
+	}
+}
+
+// TestT1AnErrorThatAsksForAWaitIsRetriedWhateverAbortOnHolds: the finding must not say that its class is never retried.
+func TestT1AnErrorThatAsksForAWaitIsRetriedWhateverAbortOnHolds(t *testing.T) {
+	o, _ := decision.Judge(&policy.Retry{RetryOn: []policy.Class{"http_503"}, AbortOn: []policy.Class{"http_5xx"}},
+		&decision.Facts{Failed: true, Mark: classify.MarkAfter, Pushback: time.Second, Classes: []classify.Match{{Class: "http_503"}}})
+	f := finding(t, "version: 1\npolicies:\n  a.B: {retry: {retry_on: [http_503, timeout], abort_on: [http_5xx]}}\n", "class-never-matches")
+	if want := `a.B: class "http_503" is retried only where the error asks for a wait: abort_on holds "http_5xx"`; f.Message != want || o.Kind != classify.Retryable {
+		t.Errorf("%s, %s", o.Kind, f.Message)
 	}
 }

@@ -160,7 +160,7 @@ policies:
 		{
 			Code: "class-never-matches", Severity: Warning, policy: classNeverMatches,
 			Property: "No class in retry_on or abort_on is ruled out by another one, and none in retry_on by the classifier http or grpc.",
-			Why:      "abort_on comes first, so a class of retry_on that lies within one of abort_on is never retried. A class beside a wider one in the same list has no effect. The list retry_on only narrows what the classifier retries: of HTTP answers, http retries 408, 429 and 5xx; of gRPC statuses, grpc retries UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED and DEADLINE_EXCEEDED. That holds for the classifiers and classes of Tenet's packages, not for others that a program registers under their names. Whether an operation returns errors of the remaining classes is not decided.",
+			Why:      "abort_on comes first, so a class of retry_on that lies within one of abort_on has no effect. Errors that ask for a wait, such as an answer with Retry-After, are retried whatever the lists and the classifier say. A class beside a wider one in the same list has no effect. The list retry_on only narrows what the classifier retries: of HTTP answers, http retries 408, 429 and 5xx; of gRPC statuses, grpc retries UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED and DEADLINE_EXCEEDED. That holds for the classifiers and classes of Tenet's packages, not for others that a program registers under their names. Whether an operation returns errors of the remaining classes is not decided.",
 			Remedy:   "remove the class, or the one that includes it; with a classifier, list classes that it retries",
 			Violating: `version: 1
 policies:
