@@ -120,12 +120,16 @@ func TestLoadOfAPolicy(t *testing.T) {
 		attempts int
 		budgeted float64
 	}{
-		"attempts":               {policy.Policy{Retry: policy.Retry{MaxAttempts: 4}}, 4, 4},
-		"a retry ratio":          {policy.Policy{Retry: policy.Retry{MaxAttempts: 4, Budget: ratio}}, 4, 1.2},
-		"a cost":                 {policy.Policy{Retry: policy.Retry{MaxAttempts: 4, Budget: policy.BudgetRef{Name: "ratio", Cost: 2}}}, 4, 1.1},
-		"a bucket":               {policy.Policy{Retry: policy.Retry{MaxAttempts: 4, Budget: policy.BudgetRef{Name: "bucket"}}}, 4, 4},
-		"hedges":                 {policy.Policy{Retry: policy.Retry{MaxAttempts: 3}, Hedge: policy.Hedge{Enabled: true, MaxHedges: 2}}, 9, 9},
-		"hedges of one budget":   {policy.Policy{Retry: policy.Retry{MaxAttempts: 3, Budget: ratio}, Hedge: policy.Hedge{Enabled: true, MaxHedges: 2}}, 9, 1.2},
+		"attempts":             {policy.Policy{Retry: policy.Retry{MaxAttempts: 4}}, 4, 4},
+		"a retry ratio":        {policy.Policy{Retry: policy.Retry{MaxAttempts: 4, Budget: ratio}}, 4, 1.2},
+		"a cost":               {policy.Policy{Retry: policy.Retry{MaxAttempts: 4, Budget: policy.BudgetRef{Name: "ratio", Cost: 2}}}, 4, 1.1},
+		"a bucket":             {policy.Policy{Retry: policy.Retry{MaxAttempts: 4, Budget: policy.BudgetRef{Name: "bucket"}}}, 4, 4},
+		"hedges":               {policy.Policy{Retry: policy.Retry{MaxAttempts: 3}, Hedge: policy.Hedge{Enabled: true, MaxHedges: 2}}, 9, 9},
+		"hedges of one budget": {policy.Policy{Retry: policy.Retry{MaxAttempts: 3, Budget: ratio}, Hedge: policy.Hedge{Enabled: true, MaxHedges: 2}}, 9, 1.2},
+		"one budget, named":    {policy.Policy{Retry: policy.Retry{MaxAttempts: 3, Budget: ratio}, Hedge: policy.Hedge{Enabled: true, MaxHedges: 2, Budget: ratio}}, 9, 1.2},
+		"two costs": {policy.Policy{
+			Retry: policy.Retry{MaxAttempts: 3, Budget: policy.BudgetRef{Name: "ratio", Cost: 2}}, Hedge: policy.Hedge{Enabled: true, MaxHedges: 2, Budget: ratio},
+		}, 9, 1.2},
 		"hedges of their budget": {policy.Policy{Retry: policy.Retry{MaxAttempts: 3}, Hedge: policy.Hedge{Enabled: true, MaxHedges: 2, Budget: ratio}}, 9, 3.2},
 		"max_extra_load":         {policy.Policy{Retry: policy.Retry{MaxAttempts: 3}, Hedge: policy.Hedge{Enabled: true, MaxExtraLoad: 0.1}}, 6, 3.1},
 		"hedges that come late":  {policy.Policy{Retry: policy.Retry{MaxAttempts: 3, TimeoutPerAttempt: 1e8}, Hedge: policy.Hedge{Enabled: true, HedgeDelay: 2e8}}, 3, 3},

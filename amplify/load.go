@@ -48,21 +48,27 @@ func (w Work) load(of shareOf) Load {
 // budgeted is the bound of the attempts that budgets leave in the long run.
 func (l Load) budgeted(p *policy.Policy, of shareOf) float64 {
 	retries, hedges := float64(l.Groups-1), float64(l.Attempts/l.Groups-1)
-	ofRetries, bounded := of(p.Retry.Budget)
-	if bounded && p.Hedge.Budget.Name == "" { // retries and hedges take from the same budget
-		return 1 + min(ofRetries, float64(l.Attempts-1))
+	ref := p.Hedge.Budget
+	if ref.Name == "" {
+		ref = p.Retry.Budget
 	}
+	ofRetries, bounded := of(p.Retry.Budget)
 	if bounded {
 		retries = min(retries, ofRetries)
 	}
 	hedged := (1 + retries) * hedges
-	if ofHedges, bounded := of(p.Hedge.Budget); bounded {
+	ofHedges, hedgesBounded := of(ref)
+	if hedgesBounded {
 		hedged = min(hedged, ofHedges)
 	}
 	if most := p.Hedge.MaxExtraLoad; most > 0 {
 		hedged = min(hedged, most)
 	}
-	return 1 + retries + hedged
+	extra := retries + hedged
+	if bounded && ref.Name == p.Retry.Budget.Name { // retries and hedges take from the same budget, perhaps at different costs
+		extra = min(extra, max(ofRetries, ofHedges))
+	}
+	return 1 + extra
 }
 
 // Reachable returns how many attempts (groups when hedging) of a piece of work can start at all if it ends after within, 0 for
