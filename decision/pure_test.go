@@ -22,7 +22,7 @@ var decisionImports = []string{
 
 // pureImports lists further packages that decision's imports from this module may use. They only compute.
 var pureImports = []string{
-	"bytes", "cmp", "encoding/hex", "encoding/json", "errors", "fmt", "maps", "reflect", "strconv", "strings", "sync",
+	"bytes", "cmp", "encoding/hex", "encoding/json", "errors", "fmt", "maps", "reflect", "regexp", "strconv", "strings", "sync", "unicode/utf8",
 	"crypto/tls", "crypto/x509", "github.com/gowebpki/jcs",
 }
 

@@ -252,7 +252,7 @@ func (d *decoder) object(path string, data []byte, v reflect.Value) error {
 			return err
 		}
 	}
-	if q, ok := v.Addr().Interface().(*EmptyQueue); ok {
+	if q, ok := v.Addr().Interface().(settler); ok {
 		q.settle(object)
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -268,7 +268,30 @@ func (d *decoder) object(path string, data []byte, v reflect.Value) error {
 	return nil
 }
 
-// settle replaces the zeros of a document by the values that they mean, as package policyfile does.
+// settler is an object some of whose values mean what Go's zero cannot carry. It gives them their meaning, as package policyfile
+// does.
+type settler interface {
+	settle(given map[string]json.RawMessage)
+}
+
+// settle notes an explicit lack of a timeout, which the category must not fill.
+func (p *Policy) settle(given map[string]json.RawMessage) {
+	var retry map[string]json.RawMessage
+	_ = json.Unmarshal(given["retry"], &retry) // read before, or absent
+	if timeout := retry["timeout"]; timeout != nil && isNone(timeout) {
+		p.Meta.None = []string{"retry.timeout"}
+	}
+}
+
+func (r *Retry) settle(given map[string]json.RawMessage) {
+	if pushback := given["max_pushback"]; pushback != nil && isNone(pushback) {
+		r.MaxPushback = Unbounded
+	}
+	if given["jitter_factor"] != nil && r.JitterFactor == 0 && r.Jitter == JitterProportional {
+		r.Jitter = JitterNone
+	}
+}
+
 func (q *EmptyQueue) settle(given map[string]json.RawMessage) {
 	if given["backoff"] != nil && q.Backoff == 0 {
 		q.Backoff = MinEmptyBackoff
@@ -285,7 +308,7 @@ func (d *decoder) field(path string, f fields.Field, data []byte, v reflect.Valu
 	switch {
 	case f.Rule.Reserved:
 		return fail(f.Rule.Check(0))
-	case string(data) == "null" && f.Rule.Null:
+	case f.Rule.Null && isNone(data):
 		v.SetZero()
 		return nil
 	case string(data) == "null":
@@ -319,7 +342,7 @@ func (d *decoder) field(path string, f fields.Field, data []byte, v reflect.Valu
 		if err = json.Unmarshal(data, v.Addr().Interface()); err != nil {
 			break
 		}
-		return d.text(path, v)
+		return d.text(path, f, v)
 	}
 	if err != nil {
 		return fmt.Errorf("policy: %s: %w", path, err)
@@ -346,25 +369,43 @@ func (d *decoder) list(path string, data []byte, v reflect.Value) error {
 	return nil
 }
 
-// text checks an enum's value and the names in a list. A category may be one that the catalog does not hold yet.
-func (d *decoder) text(path string, v reflect.Value) error {
+// text checks an enum's value and names. A category may be one that the catalog does not hold yet.
+func (d *decoder) text(path string, f fields.Field, v reflect.Value) error {
+	var names []string
 	switch x := v.Interface().(type) {
 	case Category:
-	case []Class:
-		if slices.Contains(x, "") {
-			return fmt.Errorf("policy: %s: an empty name; write a plain name", path)
-		}
 	case interface{ Values() []string }:
 		if !slices.Contains(x.Values(), v.String()) {
 			return fmt.Errorf("policy: %s: unknown value %q; write one of %s", path, v.String(), strings.Join(x.Values(), ", "))
+		}
+	case string:
+		if f.Kind != "" {
+			names = []string{x}
+		}
+	case []string:
+		names = x
+	case []Class:
+		for _, c := range x {
+			names = append(names, string(c))
+		}
+	}
+	for _, name := range names {
+		if problem := fields.BadName(name); problem != "" {
+			return fmt.Errorf("policy: %s: %s; write a plain name", path, problem)
 		}
 	}
 	return nil
 }
 
+// isNone reports null and the two strings that stand for it.
+func isNone(data []byte) bool {
+	var text *string
+	return json.Unmarshal(data, &text) == nil && (text == nil || *text == "" || *text == "none")
+}
+
 func decodeDuration(data []byte) (time.Duration, error) {
 	var text string
-	if json.Unmarshal(data, &text) == nil {
+	if json.Unmarshal(data, &text) == nil && fields.DurationForm(text) {
 		return ParseDuration(text)
 	}
 	var seconds float64

@@ -117,7 +117,7 @@ func TestP6UnknownOrWrongJSONIsRejected(t *testing.T) {
 		`{"retry": {"max_attemps": 3}}`:                     "retry.max_attemps: unknown field",
 		`{"retries": {}}`:                                   "retries: unknown field",
 		`{"retry": {"max_attempts": "3"}}`:                  "retry.max_attempts",
-		`{"retry": {"backoff": "soon"}}`:                    "retry.backoff: \"soon\" is not a duration",
+		`{"retry": {"backoff": "soon"}}`:                    "retry.backoff: \"soon\" is neither seconds nor a duration",
 		`{"retry": {"backoff": [1]}}`:                       "neither seconds nor a duration",
 		`{"retry": {"backoff": 1e300}}`:                     "out of range",
 		`{"retry": {}, "retry": {}}`:                        "retry: given twice",

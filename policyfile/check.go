@@ -122,7 +122,7 @@ func (r *reader) unknown(at place, t reflect.Type, path, name string) {
 		remedy = fmt.Sprintf("did you mean %q?", match)
 	}
 	where := path
-	if badName(name) == "" {
+	if fields.BadName(name) == "" {
 		where = fields.Join(path, short(name))
 	}
 	r.faults.add(at, where, fmt.Sprintf("unknown field %q", short(name)), remedy)
@@ -145,14 +145,13 @@ func (r *reader) field(n *yaml.Node, t reflect.Type, f fields.Field, path string
 		r.faults.add(placeOf(n), path, "null is not accepted", "write a value, or leave the field out")
 		return nil, false
 	}
-	kind := kindOf[t.Name()+"."+f.Name]
 	switch {
 	case f.Type == freeType:
 		return r.free(n, path)
 	case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
 		return r.objects(n, f.Type.Elem(), path)
 	case f.Type.Kind() == reflect.Slice:
-		return r.list(n, kind, path)
+		return r.list(n, f.Kind, path)
 	case f.Type.Kind() == reflect.Map:
 		return r.entries(n, f.Type.Elem(), path)
 	case f.Type.Kind() == reflect.Struct:
@@ -160,8 +159,8 @@ func (r *reader) field(n *yaml.Node, t reflect.Type, f fields.Field, path string
 			return r.mismatch(n, path, "an object", "write its fields, or leave it out")
 		}
 		return r.object(n, f.Type, path), true
-	case kind != "":
-		return r.name(n, kind, path)
+	case f.Kind != "":
+		return r.name(n, f.Kind, path)
 	}
 	return r.scalar(n, f, path)
 }
@@ -188,7 +187,7 @@ func (r *reader) entries(n *yaml.Node, t reflect.Type, path string) (any, bool) 
 			continue // outline has reported it
 		}
 		seen[name] = true
-		if problem := badName(name); problem != "" {
+		if problem := fields.BadName(name); problem != "" {
 			r.faults.add(at, path, problem, "write a plain name")
 			continue
 		}
@@ -253,7 +252,7 @@ func (r *reader) name(n *yaml.Node, kind, path string) (any, bool) {
 	if n.Kind != yaml.ScalarNode || !isString(n) {
 		return r.mismatch(n, path, "a name", "write a string, in quotes if need be")
 	}
-	if problem := badName(n.Value); problem != "" {
+	if problem := fields.BadName(n.Value); problem != "" {
 		r.faults.add(placeOf(n), path, problem, "write a plain name")
 		return nil, false
 	}

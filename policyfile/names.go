@@ -11,46 +11,15 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// namePattern matches keys, queues, classes and all other names: no control characters, no white space at
-// either end. The schema states the same pattern.
-const (
-	namePattern = `^[^\p{Z}\p{Cc}]([^\p{Cc}]*[^\p{Z}\p{Cc}])?$`
-	maxName     = 255
-	// foreignPattern matches keys that would lie in the namespaces of jobs and pipeline steps.
-	foreignPattern = `^(job|consumer|producer)/[^.]*\..`
-)
+// foreignPattern matches keys that would lie in the namespaces of jobs and pipeline steps; the schema states it too.
+const foreignPattern = `^(job|consumer|producer)/[^.]*\..`
 
-var (
-	nameForm    = regexp.MustCompile(namePattern)
-	foreignForm = regexp.MustCompile(foreignPattern)
-)
-
-// badName describes the fault of a name, or returns "".
-func badName(name string) string {
-	switch {
-	case name == "":
-		return "an empty name"
-	case utf8.RuneCountInString(name) > maxName:
-		return fmt.Sprintf("a name of more than %d characters", maxName)
-	case !nameForm.MatchString(name):
-		return fmt.Sprintf("%q begins or ends with white space, or holds control characters", short(name))
-	}
-	return ""
-}
+var foreignForm = regexp.MustCompile(foreignPattern)
 
 // reference is a name that something else must define.
 type reference struct {
 	kind, name, path string
 	at               place
-}
-
-// kindOf maps fields, by Go type and document name, to the kind of thing that they name.
-var kindOf = map[string]string{
-	"Retry.retry_on":   "class",
-	"Retry.abort_on":   "class",
-	"Retry.classifier": "classifier",
-	"Hedge.trigger":    "trigger",
-	"BudgetRef.name":   "budget",
 }
 
 // fieldOfDeclared maps a kind to the field in which documents declare its names.

@@ -17,19 +17,15 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Patterns of durations in strings; the schema states the same ones.
 const (
-	durationPattern = `^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
-	nonZeroPattern  = `[1-9]`
+	// nonZeroPattern matches durations other than zero; the schema states it too.
+	nonZeroPattern = `[1-9]`
 	// maxSeconds is the longest time.Duration, about 292 years.
 	maxSeconds = 9_223_372_036
 	maxInteger = math.MaxInt32
 )
 
-var (
-	durationForm = regexp.MustCompile(durationPattern)
-	nonZeroForm  = regexp.MustCompile(nonZeroPattern)
-)
+var nonZeroForm = regexp.MustCompile(nonZeroPattern)
 
 // isNull reports YAML's null.
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
@@ -140,7 +136,7 @@ func (r *reader) duration(n *yaml.Node, rule fields.Rule, path string) (any, boo
 	case ok:
 	case n.Kind != yaml.ScalarNode || !isString(n):
 		return r.mismatch(n, path, "a duration", durationRemedy)
-	case !durationForm.MatchString(strings.TrimPrefix(n.Value, "-")):
+	case !fields.DurationForm(strings.TrimPrefix(n.Value, "-")):
 		return r.mismatch(n, path, "a duration", durationRemedy)
 	case strings.HasPrefix(n.Value, "-"):
 		return r.ranged(n, rule, -1, path)

@@ -174,7 +174,7 @@ func (s schemas) value(t reflect.Type, f fields.Field) map[string]any {
 }
 
 func names() map[string]any {
-	return map[string]any{"type": "string", "pattern": namePattern, "maxLength": maxName}
+	return map[string]any{"type": "string", "pattern": fields.NamePattern, "maxLength": fields.MaxName}
 }
 
 func texts(t reflect.Type, f fields.Field) map[string]any {
@@ -188,7 +188,7 @@ func texts(t reflect.Type, f fields.Field) map[string]any {
 	if enum, ok := reflect.Zero(f.Type).Interface().(interface{ Values() []string }); ok {
 		return map[string]any{"type": "string", "enum": enum.Values()}
 	}
-	if kindOf[t.Name()+"."+f.Name] != "" {
+	if f.Kind != "" {
 		return names()
 	}
 	return map[string]any{"type": "string"}
@@ -219,7 +219,7 @@ func bounds(r fields.Rule) map[string]any {
 func durations(r fields.Rule) map[string]any {
 	seconds := bounds(r)
 	seconds["type"] = "number"
-	text := map[string]any{"type": "string", "pattern": durationPattern}
+	text := map[string]any{"type": "string", "pattern": fields.DurationPattern}
 	if r.Positive {
 		text["allOf"] = []any{map[string]any{"pattern": nonZeroPattern}}
 	}

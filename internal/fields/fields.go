@@ -16,6 +16,16 @@ type Field struct {
 	Index int
 	Type  reflect.Type
 	Rule  Rule
+	Kind  string // of the thing that it names, which something else must define; empty for other fields
+}
+
+// kindOf maps fields, by Go type and document name, to the kind of thing that they name.
+var kindOf = map[string]string{
+	"Retry.retry_on":   "class",
+	"Retry.abort_on":   "class",
+	"Retry.classifier": "classifier",
+	"Hedge.trigger":    "trigger",
+	"BudgetRef.name":   "budget",
 }
 
 // Rule is the range of values that a number or duration accepts when it is present.
@@ -55,7 +65,7 @@ func Of(t reflect.Type) []Field {
 		if name == "" || name == "-" {
 			continue
 		}
-		list = append(list, Field{Name: name, Go: f.Name, Index: i, Type: f.Type, Rule: parseRule(f.Type, f.Tag.Get("check"))})
+		list = append(list, Field{Name: name, Go: f.Name, Index: i, Type: f.Type, Rule: parseRule(f.Type, f.Tag.Get("check")), Kind: kindOf[t.Name()+"."+name]})
 	}
 	cache.Store(t, list)
 	return list
