@@ -135,10 +135,15 @@ func (c *checker) fault(path string, f Fault) {
 		c.refuse(path, "changes either a service or clients", "name one of them")
 	case f.Service != "":
 		c.service(path+".service", f.Service)
-		if f.Load > 0 {
+		switch requests := f.Errors > 0 || f.Latency > 0 || f.Down; {
+		case f.Load > 0:
 			c.refuse(path+".load", "belongs to clients", "remove it, or name clients")
-		} else if f.Errors == 0 && f.Latency == 0 && f.Slowdown == 0 && !f.Down {
+		case !requests && f.Slowdown == 0:
 			c.refuse(path, "changes nothing", "set errors, latency, slowdown or down")
+		case !requests && f.Share > 0:
+			c.refuse(path+".share", "a slowdown hits the whole service", "remove it")
+		case f.Down && f.Shape != "" && f.Shape != Step:
+			c.refuse(path+".shape", "the service is down at once", "remove it")
 		}
 	default:
 		c.known(path+".client", f.Client, "group of clients", slices.Sorted(maps.Keys(c.scenario.Clients)))
@@ -152,6 +157,8 @@ func (c *checker) fault(path string, f Fault) {
 			c.refuse(path+".shape", "workers are killed at once", "remove it")
 		case f.Load == 0 && !f.Down:
 			c.refuse(path, "changes nothing", "set load, or down for clients with a job")
+		case f.Share > 0 && !f.Down:
+			c.refuse(path+".share", "a load is that of all clients", "remove it")
 		}
 	}
 	if f.At >= c.scenario.Duration {
