@@ -175,3 +175,18 @@ func BenchmarkRetryRatioAllow(b *testing.B) {
 		})
 	})
 }
+
+func TestP8NoBudgetOfADocumentIsCut(t *testing.T) {
+	highest := policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 1e-9, Burst: maxRatioTokens}
+	b, err := New(highest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := *b.(*RetryRatio).limits.Load(); l != (ratioLimits{ratio: 1, burst: maxRatioTokens * unit}) {
+		t.Errorf("%+v", l)
+	}
+	highest.Burst++
+	if _, err := New(highest); err == nil {
+		t.Error("a burst that would be cut is accepted")
+	}
+}

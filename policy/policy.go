@@ -118,13 +118,13 @@ type Budget struct {
 	// Kind is unlimited, token_bucket (bounds all attempts) or retry_ratio (bounds retries and hedges only).
 	Kind BudgetKind `json:"kind"`
 	// Capacity of a token bucket.
-	Capacity float64 `json:"capacity" check:"min=1"`
+	Capacity float64 `json:"capacity" check:"min=1,max=1000000000"`
 	// RefillPerSecond is how many tokens a bucket regains per second.
-	RefillPerSecond float64 `json:"refill_per_second" check:"positive"`
-	// Ratio of extra attempts to calls that a retry ratio allows. Default 0.2.
-	Ratio float64 `json:"ratio" check:"positive,max=10"`
+	RefillPerSecond float64 `json:"refill_per_second" check:"positive,max=1000000000"`
+	// Ratio of extra attempts to calls that a retry ratio allows. It counts in billionths. Default 0.2.
+	Ratio float64 `json:"ratio" check:"positive,min=0.000000001,max=10"`
 	// Burst of extra attempts that a retry ratio allows beyond the ratio. Default 10.
-	Burst float64 `json:"burst" check:"min=1"`
+	Burst float64 `json:"burst" check:"min=1,max=1000000"`
 	// Scope is process, or shared with the other processes that use the same store of limits. Default process.
 	Scope Scope `json:"scope"`
 }

@@ -116,6 +116,9 @@ func TestP6Budgets(t *testing.T) {
 		"empty bucket":     {Budget{Kind: BudgetTokenBucket}, []string{"capacity: missing", "refill_per_second: missing"}},
 		"foreign fields":   {Budget{Kind: BudgetUnlimited, Capacity: 1, Burst: 1}, []string{"kind: capacity and refill_per_second belong to token_bucket", "kind: ratio and burst belong to retry_ratio"}},
 		"negative ratio":   {Budget{Kind: BudgetRetryRatio, Ratio: -1}, []string{"ratio: -1 must be greater than 0"}},
+		"ratio too low":    {Budget{Kind: BudgetRetryRatio, Ratio: 1e-10}, []string{"ratio: 1e-10 must be at least 0.000000001"}},
+		"burst too high":   {Budget{Kind: BudgetRetryRatio, Burst: 2e6}, []string{"burst: 2e+06 must be at most 1000000"}},
+		"refill too high":  {Budget{Kind: BudgetTokenBucket, Capacity: 2e9, RefillPerSecond: 2e9}, []string{"capacity: 2e+09 must be at most 1000000000", "refill_per_second: 2e+09 must be at most 1000000000"}},
 		"capacity too low": {Budget{Kind: BudgetTokenBucket, Capacity: 0.5, RefillPerSecond: 1}, []string{"capacity: 0.5 must be at least 1"}},
 	} {
 		if diff := cmp.Diff(c.want, lines(c.budget.Check())); diff != "" {

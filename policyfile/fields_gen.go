@@ -17,7 +17,7 @@ var descriptions = map[string]string{
 	"Budget.burst":                      "Burst of extra attempts that a retry ratio allows beyond the ratio. Default 10.",
 	"Budget.capacity":                   "Capacity of a token bucket.",
 	"Budget.kind":                       "Kind is unlimited, token_bucket (bounds all attempts) or retry_ratio (bounds retries and hedges only).",
-	"Budget.ratio":                      "Ratio of extra attempts to calls that a retry ratio allows. Default 0.2.",
+	"Budget.ratio":                      "Ratio of extra attempts to calls that a retry ratio allows. It counts in billionths. Default 0.2.",
 	"Budget.refill_per_second":          "refill_per_second is how many tokens a bucket regains per second.",
 	"Budget.scope":                      "Scope is process, or shared with the other processes that use the same store of limits. Default process.",
 	"BudgetRef":                         "BudgetRef names the budget that is asked before an attempt.",

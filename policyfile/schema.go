@@ -205,10 +205,10 @@ func (s schemas) entries(t reflect.Type) map[string]any {
 func bounds(r fields.Rule) map[string]any {
 	schema := map[string]any{}
 	switch {
-	case r.Positive:
-		schema["exclusiveMinimum"] = 0
 	case !math.IsInf(r.Min, 0):
 		schema["minimum"] = r.Min
+	case r.Positive:
+		schema["exclusiveMinimum"] = 0
 	}
 	if !math.IsInf(r.Max, 0) {
 		schema["maximum"] = r.Max

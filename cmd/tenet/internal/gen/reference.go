@@ -123,10 +123,10 @@ func accepted(f fields.Field) string {
 	switch {
 	case r.Reserved:
 		parts = append(parts, "must not be set")
-	case r.Positive:
-		parts = append(parts, "above 0")
 	case !math.IsInf(r.Min, 0):
 		parts = append(parts, "at least "+strconv.FormatFloat(r.Min, 'f', -1, 64))
+	case r.Positive:
+		parts = append(parts, "above 0")
 	}
 	if !math.IsInf(r.Max, 0) {
 		parts = append(parts, "at most "+strconv.FormatFloat(r.Max, 'f', -1, 64))
