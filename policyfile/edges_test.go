@@ -35,3 +35,28 @@ func TestP12APolicyInJSONMeansWhatADocumentMeans(t *testing.T) {
 		}
 	}
 }
+
+func TestP1AllOfJSONIsRead(t *testing.T) {
+	for _, id := range []string{`x\\ud83d`, `\\\ud83d\ude00`, "\u0085", "\u0090", "\ufeff", "\ufffe", "\uffff", "\u2028", "\x7f"} {
+		var want string
+		if err := json.Unmarshal([]byte(`"x`+id+`y"`), &want); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Parse("p.json", []byte(`{"version": 1, "policies": {"a": {"id": "x`+id+`y"}}}`), Options{})
+		if err != nil {
+			t.Errorf("%q: %v", id, err)
+		} else if got := ask(t, d, policy.ParseKey("a")).ID; got != want {
+			t.Errorf("%q is read as %q", want, got)
+		}
+	}
+	refuse(t, `{"version": 1, "policies": {"a": {"id": "\\ud83d\ude00"}}}`) // a backslash, and half of a character
+}
+
+func TestP1BothVersionsOfYAMLAreRead(t *testing.T) {
+	for _, directive := range []string{"%YAML 1.1\n", "%YAML 1.2\n", "# about\n\n%YAML 1.2\n"} {
+		text := directive + "---\nversion: 1\npolicies: {a: {}}\n"
+		if _, err := Format("p.yaml", []byte(text), Options{}); err != nil {
+			t.Errorf("%q: %v", directive, err)
+		}
+	}
+}

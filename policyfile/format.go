@@ -33,7 +33,7 @@ func Format(name string, data []byte, o Options) ([]byte, error) {
 		return append(out.Bytes(), '\n'), nil
 	}
 	var document yaml.Node
-	if err := yaml.Load(data, &document, yaml.WithV4Defaults()); err != nil {
+	if err := yaml.Load(readable(data), &document, yaml.WithV4Defaults()); err != nil {
 		return nil, fmt.Errorf("policyfile: %w", err)
 	}
 	if !anchored(&document) {

@@ -46,7 +46,7 @@ func load(name string, data []byte, start string) (*yaml.Node, *faults) {
 		c.add(place{}, "", fmt.Sprintf("more than %d lines and marks of lists and objects", maxMarks), "split the document")
 		return nil, c
 	}
-	node, err := c.decode(joinSurrogates(data), start)
+	node, err := c.decode(readable(data), start)
 	if err != nil {
 		return nil, c
 	}
@@ -166,16 +166,31 @@ func invalidUTF8(data []byte) int {
 	return -1
 }
 
-var surrogates = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+var (
+	version12 = regexp.MustCompile(`\A(?:(?:#.*)?\r?\n)*%YAML 1\.2`)
+	// onlyJSON matches what JSON and YAML read differently, and escaped backslashes, so that no match begins with half of one.
+	onlyJSON = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[\x{85}\x{fffe}\x{ffff}]`)
+)
 
-// joinSurrogates rewrites JSON's two-part escapes of one character, which YAML does not know, as YAML's single one.
-func joinSurrogates(data []byte) []byte {
-	if !surrogates.Match(data) || !json.Valid(data) {
+// readable rewrites what the YAML scanner refuses or changes: the directive of version 1.2, whose rules it follows; and in JSON, the
+// two-part escapes of one character, and characters that YAML allows only in escapes.
+func readable(data []byte) []byte {
+	if at := version12.FindIndex(data); at != nil {
+		data = bytes.Clone(data)
+		data[at[1]-1] = '1'
+	}
+	if !onlyJSON.Match(data) || !json.Valid(data) {
 		return data
 	}
-	return surrogates.ReplaceAllFunc(data, func(pair []byte) []byte {
-		high, _ := strconv.ParseUint(string(pair[2:6]), 16, 16)
-		low, _ := strconv.ParseUint(string(pair[8:12]), 16, 16)
+	return onlyJSON.ReplaceAllFunc(data, func(found []byte) []byte {
+		switch r, _ := utf8.DecodeRune(found); {
+		case r != '\\':
+			return fmt.Appendf(nil, `\u%04X`, r)
+		case len(found) == 2:
+			return found
+		}
+		high, _ := strconv.ParseUint(string(found[2:6]), 16, 16)
+		low, _ := strconv.ParseUint(string(found[8:12]), 16, 16)
 		return fmt.Appendf(nil, `\U%08X`, utf16.DecodeRune(rune(high), rune(low)))
 	})
 }
