@@ -41,6 +41,8 @@ func hostile() map[string]struct{ text, problem string } {
 		"many fields":       {"version: 1\n" + repeat("a:\n", 290_000), "more than 100000 values"},
 		"comments":          {repeat("#\n", 190_000), "document is empty"},
 		"NULs":              {repeat("\x00", full), "not valid YAML"},
+		"many strings":      {repeat(`""`, full), "marks of lists and objects"},
+		"fewer strings":     {repeat(`""`, 200_000), "not valid YAML"},
 		"not UTF-8":         {"version: 1\na: \xff", "not UTF-8"},
 		"UTF-16":            {"\xff\xfev\x00", "not UTF-8"},
 		"one long key":      {"version: 1\n" + repeat("k", 1000) + ": 1\n", "unknown field"},

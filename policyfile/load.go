@@ -22,7 +22,8 @@ const (
 	maxDepth = 64
 	maxNodes = 100_000 // with aliases expanded
 	// maxMarks bounds lines plus twice the marks of lists and objects in brackets, before the YAML scanner sees them: it
-	// allocates about 0.5 KiB for each of the former and 2 KiB for each of the latter.
+	// allocates about 0.5 KiB for each of the former and 2 KiB for each of the latter. It bounds the strings in quotes
+	// too, which are among the values.
 	maxMarks = 100_000
 )
 
@@ -43,7 +44,7 @@ func load(name string, data []byte, start string) (*yaml.Node, *faults) {
 		return nil, c
 	}
 	if marks := countMarks(data); marks > maxMarks {
-		c.add(place{}, "", fmt.Sprintf("more than %d lines and marks of lists and objects", maxMarks), "split the document")
+		c.add(place{}, "", fmt.Sprintf("more than %d lines, strings and marks of lists and objects", maxMarks), "split the document")
 		return nil, c
 	}
 	node, err := c.decode(readable(data), start)
@@ -142,16 +143,18 @@ func expand(root *yaml.Node) (problem string) {
 }
 
 func countMarks(data []byte) int {
-	n := 0
+	n, quotes := 0, 0
 	for _, b := range data {
 		switch b {
 		case '\n', '\r':
 			n++
+		case '"', '\'':
+			quotes++
 		case ',', '[', '{', '?', '&', '*', '!':
 			n += 2
 		}
 	}
-	return n
+	return max(n, quotes/2)
 }
 
 // invalidUTF8 returns the index of the first byte that is not UTF-8, or -1.
