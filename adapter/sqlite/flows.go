@@ -24,10 +24,11 @@ const (
 	recountSQL  = `UPDATE tenet_flow SET jobs = jobs + ?2, completed = completed + ?3, dead = dead + ?4, cancelled = cancelled + ?5 WHERE seq = ?1`
 	finishedAll = `UPDATE tenet_flow SET finished_at = iif(completed + dead + cancelled = jobs, iif(finished_at > 0, finished_at, ?2), 0) WHERE seq = ?1`
 
-	// doomedSQL adds to waiting jobs that are to be cancelled those that are cancelled because of them.
+	// doomedSQL adds to waiting jobs that are to be cancelled those that are cancelled because of them. In another order of the joins it
+	// would read the whole flow for each of them.
 	doomedSQL = `WITH RECURSIVE doomed (position) AS (SELECT value FROM json_each(?2)
-UNION SELECT d.value FROM doomed JOIN tenet_flow_node AS n ON n.flow = ?1 AND n.position = doomed.position CROSS JOIN json_each(n.dependents) AS d
-JOIN tenet_flow_node AS x ON x.flow = ?1 AND x.position = d.value JOIN tenet_job AS j ON j.seq = x.job
+UNION SELECT d.value FROM doomed CROSS JOIN tenet_flow_node AS n ON n.flow = ?1 AND n.position = doomed.position CROSS JOIN json_each(n.dependents) AS d
+CROSS JOIN tenet_flow_node AS x ON x.flow = ?1 AND x.position = d.value CROSS JOIN tenet_job AS j ON j.seq = x.job
 WHERE x.on_failure = 'cancel' AND j.state = 'waiting')
 SELECT n.job FROM doomed JOIN tenet_flow_node AS n ON n.flow = ?1 AND n.position = doomed.position`
 

@@ -87,6 +87,22 @@ func TestJ19PlansDoNotDependOnTheBlockedJobs(t *testing.T) {
 	samePlans{fill: blocked, plans: gatePlans}.check(t, short(20_000, 4000), 500)
 }
 
+// TestJ20EachDoomedJobIsFoundByItsPosition: cancelling what needs a failed job does not go through the flow for each of them.
+func TestJ20EachDoomedJobIsFoundByItsPosition(t *testing.T) {
+	tx, err := backlog(t, 1).BeginTx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	q := &recorder{transaction: newTransaction(t.Context(), tx), t: t, plans: map[string][]string{}}
+	q.explain(doomedSQL, []any{1, "[2]"})
+	for _, step := range q.plans[doomedSQL] {
+		if strings.HasPrefix(step, "SEARCH x") && !strings.Contains(step, "position=?") {
+			t.Errorf("%s in %s", step, strings.Join(q.plans[doomedSQL], " | "))
+		}
+	}
+}
+
 // short returns a size, or with -short a smaller one.
 func short(size, smaller int) int {
 	if testing.Short() {
