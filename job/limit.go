@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tenetdev/tenet/policy"
 )
@@ -185,7 +186,8 @@ type StoredLimit struct {
 type LimitChanges struct {
 	Put  []StoredLimit // to be stored in place of those with the same name
 	Drop []LimitName   // to be removed
-	// Gate lists the limits whose jobs, if they are waiting, ready or running, must be given their buckets again.
+	// Gate lists the limits whose jobs, if they are waiting, ready or running, must be given their buckets again: other ones, or the
+	// same ones with fewer places.
 	Gate []LimitName
 	// Touch lists the limits with other numbers: their buckets may have more room.
 	Touch []int64
@@ -250,6 +252,9 @@ func (c *LimitChanges) add(was, is StoredLimit, next func() int64) {
 	case before == nil && after == nil:
 	case before != nil && after != nil && bucketsOf(*before) == bucketsOf(*after):
 		c.Touch = append(c.Touch, is.ID)
+		if lower(*after, *before) {
+			c.Gate = append(c.Gate, is.LimitName)
+		}
 	default:
 		is.ID = next()
 		c.Gate = append(c.Gate, is.LimitName)
@@ -284,4 +289,10 @@ func sameLimit(a, b *policy.JobLimit) bool {
 // bucketsOf tells apart the limits whose jobs need other buckets.
 func bucketsOf(l policy.JobLimit) string {
 	return fmt.Sprintf("%q %v %v", l.Key, l.Order, l.Rate.Count > 0)
+}
+
+// lower reports whether a limit is lower than another one in any of its numbers.
+func lower(a, b policy.JobLimit) bool {
+	return a.Concurrency > 0 && (b.Concurrency == 0 || a.Concurrency < b.Concurrency) ||
+		a.Rate.Burst < b.Rate.Burst || time.Duration(a.Rate.Count)*b.Rate.Per < time.Duration(b.Rate.Count)*a.Rate.Per
 }

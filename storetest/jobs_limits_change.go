@@ -123,6 +123,22 @@ func limitChangeCases() []jobsCase {
 				}
 			}
 		}},
+		{name: "J19/a lower number bounds the jobs that are ready", run: func(s *jobs) {
+			hourly := func(n int) policy.Rate { return policy.Rate{Count: n, Per: time.Hour, Burst: n} }
+			for i, l := range [][2]policy.JobLimit{
+				{{Concurrency: 5}, {Concurrency: 2}}, {{Rate: hourly(5)}, {Rate: hourly(2)}}, {{Rate: hourly(5)}, {Rate: hourly(5), Concurrency: 2}},
+			} {
+				name := job.LimitName{Queue: fmt.Sprint("lower ", i), Name: "one"}
+				for _, l := range l {
+					s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: name, Limit: &l}), nil)
+					s.settled()
+					s.enqueue(job.Insert{Queue: name.Queue}, job.Insert{Queue: name.Queue}, job.Insert{Queue: name.Queue})
+				}
+				if n := len(s.lease(name.Queue, 100, long)); n != 2 {
+					s.Fatalf("claimed %d jobs under %+v, want 2", n, l[1])
+				}
+			}
+		}},
 		{name: "J19/a new limit bounds the jobs that are there", run: func(s *jobs) {
 			s.enqueue(make([]job.Insert, 6)...)
 			running := s.lease(queue, 3, long)

@@ -221,7 +221,8 @@ func (s *Jobs) Limits(ctx context.Context) ([]job.LimitState, error) {
 	return list, nil
 }
 
-// SetLimit implements job.Limiter. Its cost grows with the number of jobs in the store when it changes the buckets of jobs.
+// SetLimit implements job.Limiter. Its cost grows with the number of jobs in the store when it changes the buckets of jobs or lowers a
+// number.
 func (s *Jobs) SetLimit(ctx context.Context, setting job.LimitSetting) error {
 	if err := setting.Check(); err != nil {
 		return err

@@ -30,8 +30,8 @@ func (j *Jobs) storedLimits(ctx context.Context) (list []job.StoredLimit, err er
 	return list, j.db.run(ctx, "limits", b)
 }
 
-// SetLimit implements job.Limiter. When it changes the buckets of jobs, it looks at every waiting, ready and running job of the
-// store once, in steps of 1,000, between which workers go on. If ctx ends before the last step, maintenance goes on.
+// SetLimit implements job.Limiter. When it changes the buckets of jobs or lowers a number, it looks at every waiting, ready and
+// running job of the store once, in steps of 1,000, between which workers go on. If ctx ends before the last step, maintenance goes on.
 func (j *Jobs) SetLimit(ctx context.Context, s job.LimitSetting) error {
 	if err := s.Check(); err != nil {
 		return err

@@ -25,8 +25,8 @@ func (s *Jobs) Limits(ctx context.Context) (found []job.LimitState, err error) {
 	return found, err
 }
 
-// SetLimit implements job.Limiter. When it changes the buckets of jobs, it looks at every job of the store once, in steps of
-// 10,000, between which others write. If ctx ends before the last step, maintenance goes on.
+// SetLimit implements job.Limiter. When it changes the buckets of jobs or lowers a number, it looks at every job of the store
+// once, in steps of 10,000, between which others write. If ctx ends before the last step, maintenance goes on.
 func (s *Jobs) SetLimit(ctx context.Context, setting job.LimitSetting) error {
 	if err := setting.Check(); err != nil {
 		return err
