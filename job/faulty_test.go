@@ -276,13 +276,19 @@ func TestJ15AnotherWorkerLeadsWithinTenSecondsOfACrash(t *testing.T) {
 }
 
 func TestPeriodicJobsAreCheckedAtTheStart(t *testing.T) {
+	stopped, cancel := context.WithCancel(context.Background())
+	cancel()
 	for name, p := range map[string]job.Periodic{
-		"no name":  {Cron: "@daily", Request: job.Request{Type: "t"}},
-		"bad cron": {Name: "n", Cron: "every day", Request: job.Request{Type: "t"}},
-		"no type":  {Name: "n", Cron: "@daily"},
+		"no name":        {Cron: "@daily", Request: job.Request{Type: "t"}},
+		"long name":      {Name: strings.Repeat("n", 256), Cron: "@daily", Request: job.Request{Type: "t"}},
+		"NUL in name":    {Name: "a\x00", Cron: "@daily", Request: job.Request{Type: "t"}},
+		"name not UTF-8": {Name: "\xff", Cron: "@daily", Request: job.Request{Type: "t"}},
+		"bad cron":       {Name: "n", Cron: "every day", Request: job.Request{Type: "t"}},
+		"bad missed":     {Name: "n", Cron: "@daily", Missed: "maybe", Request: job.Request{Type: "t"}},
+		"no type":        {Name: "n", Cron: "@daily"},
 	} {
 		w := job.NewWorker(memory.Open().Jobs(), quiet, job.WithPeriodic(p))
-		if err := w.Run(context.Background()); err == nil {
+		if err := w.Run(stopped); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}

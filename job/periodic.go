@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -10,7 +11,7 @@ import (
 
 // Periodic enqueues a job on a schedule.
 type Periodic struct {
-	// Name identifies the schedule; ticks are unique by name.
+	// Name identifies the schedule; ticks are unique by name. At most 255 bytes.
 	Name string
 	// Cron is a standard expression of five fields, or @hourly, @daily, @every 10m and the like.
 	Cron string
@@ -73,6 +74,12 @@ func checkPeriodic(list []Periodic) error {
 			return fmt.Errorf("job: periodic %d: name %q is empty or used twice", i, p.Name)
 		}
 		names[p.Name] = true
+		if problem := textProblem(p.Name, maxSettingName); problem != "" {
+			return fmt.Errorf("job: periodic %d: name: %s", i, problem)
+		}
+		if !slices.Contains([]Missed{MissedSkip, MissedOnce, MissedAll}, p.Missed) {
+			return fmt.Errorf(`job: periodic %q: missed: %q is not "", once or all`, p.Name, p.Missed)
+		}
 		if _, err := p.parse(); err != nil {
 			return err
 		}

@@ -114,9 +114,6 @@ func decodePeriodic(name string, value json.RawMessage) (p *Periodic, deleted bo
 	if err != nil || stored.TimeZone == "Local" { // which differs between machines
 		return nil, false, fmt.Errorf("time_zone: %q is not a time zone such as Europe/Berlin", stored.TimeZone)
 	}
-	if !slices.Contains([]Missed{MissedSkip, MissedOnce, MissedAll}, stored.Missed) {
-		return nil, false, fmt.Errorf(`missed: %q is not "", once or all`, stored.Missed)
-	}
 	j := stored.Job
 	p = &Periodic{Name: name, Cron: stored.Cron, Location: location, Missed: stored.Missed, Request: Request{
 		Type: j.Type, Queue: j.Queue, Payload: j.Payload, Priority: j.Priority, MaxAttempts: j.MaxAttempts, Timeout: j.Timeout, Meta: j.Meta,
