@@ -44,6 +44,12 @@ func (s *jobs) flow(list ...job.FlowJob) *graph {
 	f, err := (&job.Flow{Jobs: list}).Inserts()
 	s.must(err, nil)
 	g := &graph{jobs: s, store: store, id: f.ID, ids: map[string]string{}}
+	defer func() { // the store has copies
+		for _, in := range f.Jobs {
+			clear(in.Needs)
+			clear(in.Dependents)
+		}
+	}()
 	for i := range f.Jobs {
 		f.Jobs[i].ID = newID()
 		g.ids[f.Jobs[i].Node] = f.Jobs[i].ID
@@ -181,6 +187,17 @@ func needCases() []jobsCase {
 			g.states(map[string]job.State{"b": job.Scheduled})
 			s.lapse(s.short)
 			g.end(job.KindComplete, "b")
+		}},
+		{name: "J1/the store returns copies of needs", run: func(s *jobs) {
+			g := s.flow(node("a"), node("b"), node("c", "b"))
+			for range 2 {
+				list, err := g.store.FlowNodes(g.ctx, job.NodeQuery{Flow: g.id, Node: "c"})
+				g.must(err, nil)
+				if len(list) != 1 || !slices.Equal(list[0].Needs, []int32{2}) {
+					g.Fatalf("nodes: %+v", list)
+				}
+				list[0].Needs[0] = 1
+			}
 		}},
 		{name: "J20/a job reads the outputs of its needs", run: func(s *jobs) {
 			g := s.flow(node("a"), node("b"), node("other"), node("c", "b", "a"))

@@ -71,6 +71,19 @@ func eventCases() []jobsCase {
 				s.Errorf("beyond the end: %d events, the last is %d", len(list), last)
 			}
 		}},
+		{name: "J1/the store keeps and returns copies of events", run: func(s *jobs) {
+			r := s.relay(s)
+			e := event(1)
+			s.must(r.Publish(s.ctx, []job.Event{e}), nil)
+			for range 2 {
+				e.Meta["tenant"] = "changed"
+				list, _ := s.watch(r, 0, 1)
+				if len(list) != 1 || list[0].Meta["tenant"] != "a\x00b" {
+					s.Fatalf("events: %+v", list)
+				}
+				e = list[0]
+			}
+		}},
 		{name: "J24/a store is watched for a minute after a look", run: func(s *jobs) {
 			r := s.relay(s)
 			watched := func(want bool) {

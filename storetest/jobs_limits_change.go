@@ -261,6 +261,22 @@ func limitChangeCases() []jobsCase {
 			s.must(s.limiter().PublishLimits(s.ctx, []policy.LimitScope{{Queue: queue}}), nil)
 			check("")
 		}},
+		{name: "J1/the store keeps and returns copies of limits", run: func(s *jobs) {
+			limit := perTenant(1)
+			s.must(s.limiter().PublishLimits(s.ctx, []policy.LimitScope{{Queue: queue, Limits: []policy.JobLimit{limit}}}), nil)
+			s.limit(limit)
+			limit.Key[0] = "meta.changed"
+			for range 2 {
+				list, err := s.limiter().Limits(s.ctx)
+				s.must(err, nil)
+				for _, l := range []*policy.JobLimit{list[0].Document, list[0].Setting} {
+					if l.Concurrency != 1 || l.Key[0] != "meta.tenant" {
+						s.Fatalf("limits: %+v", list)
+					}
+					l.Concurrency, l.Key[0] = 7, "meta.changed"
+				}
+			}
+		}},
 		{name: "J19/a limit that another handle sets holds here", run: func(s *jobs) {
 			s.enqueue(make([]job.Insert, 2)...)
 			s.second(func(other *jobs) { other.limit(policy.JobLimit{Name: "one", Concurrency: 1}) })

@@ -67,6 +67,21 @@ func settingCases() []jobsCase {
 				}
 			}
 		}},
+		{name: "J1/the store keeps and returns copies of settings", run: func(s *jobs) {
+			store := s.settingStore(s)
+			for version, value := range []string{"1", "2"} {
+				x := put("a", value)
+				s.must(store.PutSetting(s.ctx, x, int64(version)), nil)
+				x.Value[0] = 'X'
+			}
+			for range 2 {
+				list, _ := s.settings(store)
+				if len(list) != 1 || string(list[0].Value) != "2" || string(list[0].Previous) != "1" {
+					s.Fatalf("settings: %+v", list)
+				}
+				list[0].Value[0], list[0].Previous[0] = 'X', 'X'
+			}
+		}},
 		{name: "J22/only news are read", run: func(s *jobs) {
 			store := s.settingStore(s)
 			s.must(store.PutSetting(s.ctx, put("a", "1"), 0), nil)

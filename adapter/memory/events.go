@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ func (s *Jobs) Publish(ctx context.Context, list []job.Event) error {
 	defer s.mu.Unlock()
 	for _, e := range list {
 		s.events.last++
-		e.Position = s.events.last
+		e.Position, e.Meta = s.events.last, maps.Clone(e.Meta)
 		s.events.list = append(s.events.list, e)
 	}
 	if n := len(s.events.list); n > job.EventsKept {
@@ -45,7 +46,11 @@ func (s *Jobs) Watch(ctx context.Context, after int64, limit int) ([]job.Event, 
 	}
 	from := len(s.events.list) - int(min(max(s.events.last-after, 0), int64(len(s.events.list))))
 	list := s.events.list[from:]
-	return slices.Clone(list[:min(len(list), max(limit, 0))]), s.events.last, nil
+	list = slices.Clone(list[:min(len(list), max(limit, 0))])
+	for i := range list {
+		list[i].Meta = maps.Clone(list[i].Meta)
+	}
+	return list, s.events.last, nil
 }
 
 // Watched implements job.Relay.

@@ -73,6 +73,7 @@ func (s *Jobs) EnqueueFlow(ctx context.Context, n job.NewFlow) (job.FlowReceipt,
 		e.Flow, e.Node = n.ID, in.Node
 		e.node = &flowNode{FlowInsert: *in, flow: f, entry: e, position: i + 1, unmet: len(in.Needs), needed: in.Needed}
 		e.node.Insert = job.Insert{} // the record has it
+		e.node.Needs, e.node.Dependents = slices.Clone(in.Needs), slices.Clone(in.Dependents)
 		f.nodes = append(f.nodes, e.node)
 		s.jobs.byID[in.ID] = e
 		s.jobs.order.add(in.ID)
@@ -218,7 +219,7 @@ func (s *Jobs) FlowNodes(ctx context.Context, q job.NodeQuery) ([]job.FlowNode, 
 		}
 		node := job.FlowNode{
 			Position: n.position, Node: n.Node, Layer: n.Layer, JobID: n.entry.ID, Type: n.entry.Type, State: n.entry.State, OnFailure: n.OnFailure,
-			Unmet: n.unmet, Needs: n.Needs, Dependents: len(n.Dependents),
+			Unmet: n.unmet, Needs: slices.Clone(n.Needs), Dependents: len(n.Dependents),
 		}
 		if q.Outputs {
 			node.Output = bytes.Clone(n.entry.Output)

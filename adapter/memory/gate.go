@@ -216,9 +216,19 @@ func (s *Jobs) Limits(ctx context.Context) ([]job.LimitState, error) {
 	defer s.mu.Unlock()
 	var list []job.LimitState
 	for _, l := range s.gate.limits {
+		l.Document, l.Setting = cloneLimit(l.Document), cloneLimit(l.Setting)
 		list = append(list, l.LimitState)
 	}
 	return list, nil
+}
+
+func cloneLimit(l *policy.JobLimit) *policy.JobLimit {
+	if l == nil {
+		return nil
+	}
+	c := *l
+	c.Key = slices.Clone(l.Key)
+	return &c
 }
 
 // SetLimit implements job.Limiter. Its cost grows with the number of jobs in the store when it changes the buckets of jobs or lowers a

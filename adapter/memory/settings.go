@@ -31,7 +31,11 @@ func (s *Jobs) Settings(ctx context.Context, known int64) ([]job.Setting, int64,
 		return nil, known, nil
 	}
 	byName := func(a, b job.Setting) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) }
-	return slices.SortedFunc(maps.Values(s.settings.list), byName), s.settings.version, nil
+	list := slices.SortedFunc(maps.Values(s.settings.list), byName)
+	for i := range list {
+		list[i].Value, list[i].Previous = slices.Clone(list[i].Value), slices.Clone(list[i].Previous)
+	}
+	return list, s.settings.version, nil
 }
 
 // PutSetting implements job.SettingStore.
