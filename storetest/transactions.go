@@ -286,6 +286,9 @@ func (s *transactions) completeInHandler() {
 		if r.State != job.Completed || r.Failures != c.rolledBack || !slices.Equal(outcomes, c.attempts) {
 			s.Errorf("%s: %s after %d failures, %v", c.name, r.State, r.Failures, outcomes)
 		}
+		if last := history[len(history)-1].Reason; r.Reason != policy.ReasonSuccess || last != policy.ReasonSuccess {
+			s.Errorf("%s: reason %q, in the history %q", c.name, r.Reason, last)
+		}
 		if got := strings.Contains(warnings, "a late result was refused"); got != c.warned {
 			s.Errorf("%s: the worker warns: %q", c.name, warnings)
 		}

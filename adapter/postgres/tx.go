@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
 var errNoTx = errors.New("postgres: the transaction is nil")
@@ -68,7 +69,7 @@ func (s SQLJobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Lease) er
 		return errNoTx
 	}
 	j, settled, ready, gated := s.jobs, "", false, false
-	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete}}
+	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}}
 	if err := tx.QueryRowContext(ctx, j.text.complete, literals(completionColumns(list))...).Scan(&settled, &ready, &gated); err != nil {
 		return j.db.wrap("complete", err)
 	}
@@ -153,7 +154,7 @@ func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Lease) error
 	}
 	var settled []int
 	ready, gated := false, false
-	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete}}
+	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}}
 	if err := tx.QueryRow(ctx, j.text.complete, completionColumns(list)...).Scan(&settled, &ready, &gated); err != nil {
 		return j.db.wrap("complete", err)
 	}
