@@ -97,7 +97,7 @@ func adminCases() []jobsCase {
 				{}, {Queue: "other"}, {Queue: "none"}, {Type: "mail"}, {Type: "MAIL"}, {IDs: []string{odd, by[job.Dead], newID()}}, {States: []job.State{job.Dead}},
 				{States: []job.State{job.Ready, job.Running, job.Completed}}, {Queue: queue, States: []job.State{job.Ready}}, {ErrorContains: "why"},
 				{ErrorContains: "WHY"}, {ErrorContains: "%"}, {ErrorContains: "_"}, {ErrorContains: "why: d"}, {ErrorContains: "w%d"}, {ErrorContains: "'"}, {CreatedBefore: created}, {CreatedAfter: created},
-				{CreatedAfter: created.Add(-time.Microsecond), CreatedBefore: created.Add(time.Microsecond)}, {Queue: queue, Type: "t", ErrorContains: "dead"},
+				{CreatedAfter: created.Add(-time.Microsecond), CreatedBefore: created.Add(time.Microsecond)}, {CreatedAfter: created.Add(-1), CreatedBefore: created.Add(1)}, {Queue: queue, Type: "t", ErrorContains: "dead"},
 			}
 			for _, f := range filters {
 				var want []string

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -88,8 +89,8 @@ func selectJobs(columns string, f job.Filter, after string, limit int) (selectio
 	if f.ErrorContains != "" {
 		where("strpos(s.last_error, %s) > 0", job.CleanText(f.ErrorContains))
 	}
-	if !f.CreatedBefore.IsZero() {
-		where("b.created_at < %s", f.CreatedBefore)
+	if !f.CreatedBefore.IsZero() { // rounds up: stored times are whole microseconds
+		where("b.created_at < %s", f.CreatedBefore.Add(time.Microsecond-1))
 	}
 	if !f.CreatedAfter.IsZero() {
 		where("b.created_at > %s", f.CreatedAfter)
