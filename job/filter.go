@@ -113,9 +113,17 @@ func parseMoment(t filter.Term, now time.Time) (at time.Time, problem string) {
 	return at, fmt.Sprintf("%s:%s: write a time such as 2026-03-02T08:00:00Z, a date, or a duration such as 24h", t.Field, text)
 }
 
-// Check returns an error of type *filter.Error for a term that no job could match or no store could look up. Stores check
-// the filters that they are given.
+// Check returns an error of type *filter.Error for a field or term that no job could match or no store could look up. Stores
+// check the filters that they are given.
 func (f *Filter) Check() error {
+	if slices.Contains(f.IDs, "") {
+		return &filter.Error{Pos: 1, Problem: "an ID is empty"}
+	}
+	for _, text := range slices.Concat([]string{f.Queue, f.Type, f.ErrorContains}, f.IDs) {
+		if problem := textProblem(text, len(text)); problem != "" {
+			return &filter.Error{Pos: 1, Problem: fmt.Sprintf("%q: %s", text, problem)}
+		}
+	}
 	for _, t := range f.Terms {
 		if problem := checkTerm(t); problem != "" {
 			return &filter.Error{Pos: max(t.Pos, 1), Problem: problem}

@@ -113,12 +113,16 @@ func adminCases() []jobsCase {
 		}},
 		{name: "S7/each term of a filter selects what it says", run: termsSelect},
 		{name: "S7/a filter that cannot be looked up is refused", run: func(s *jobs) {
-			bad := job.Filter{Terms: filter.Terms{{Field: job.FieldMeta, Path: `a"b`, Values: filter.Exactly("x")}}}
-			_, err := s.List(s.ctx, bad, "", 1)
-			_, changeErr := s.Change(s.ctx, job.ActionDelete, bad, 1)
-			for _, err := range []error{err, changeErr} {
-				if _, ok := errors.AsType[*filter.Error](err); !ok {
-					s.Errorf("%v", err)
+			for _, bad := range []job.Filter{
+				{Terms: filter.Terms{{Field: job.FieldMeta, Path: `a"b`, Values: filter.Exactly("x")}}},
+				{Queue: "a\x00"}, {Type: "\xff"}, {ErrorContains: "\x00"}, {IDs: []string{newID(), "\xff"}}, {IDs: []string{"", newID()}},
+			} {
+				_, err := s.List(s.ctx, bad, "", 1)
+				_, changeErr := s.Change(s.ctx, job.ActionDelete, bad, 1)
+				for _, err := range []error{err, changeErr} {
+					if _, ok := errors.AsType[*filter.Error](err); !ok {
+						s.Errorf("%+v: %v", bad, err)
+					}
 				}
 			}
 		}},

@@ -87,7 +87,7 @@ func selectJobs(columns string, f job.Filter, after string, limit int) (selectio
 		where("b.type = %s", f.Type)
 	}
 	if f.ErrorContains != "" {
-		where("strpos(s.last_error, %s) > 0", job.CleanText(f.ErrorContains))
+		where("strpos(s.last_error, %s) > 0", f.ErrorContains)
 	}
 	if !f.CreatedBefore.IsZero() { // rounds up: stored times are whole microseconds
 		where("b.created_at < %s", f.CreatedBefore.Add(time.Microsecond-1))
