@@ -42,7 +42,8 @@ type settings struct {
 // WorkerOption changes a worker.
 type WorkerOption func(*settings)
 
-// WithName sets the worker's name, default host, process ID and a random part. Names of live workers must differ.
+// WithName sets the worker's name, default host, process ID and a random part. Names of live workers must differ. Run
+// refuses a name with NUL or invalid UTF-8.
 func WithName(name string) WorkerOption { return func(s *settings) { s.name = name } }
 
 // WithQueues sets the queues to work on and how many jobs of each run at once, default {"default": 100}. A concurrency below

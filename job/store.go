@@ -221,6 +221,14 @@ func CheckLease(d time.Duration) error {
 	return nil
 }
 
+// Check returns a *DurationError as CheckLease does, and an error for the name of a worker that has NUL or is not valid UTF-8.
+func (c *Claim) Check() error {
+	if problem := textProblem(c.Worker, len(c.Worker)); problem != "" {
+		return fmt.Errorf("job: claim: worker %q: %s", c.Worker, problem)
+	}
+	return CheckLease(c.Lease)
+}
+
 // Check returns a *DurationError for a negative delay, and an error that wraps ErrConflict for an unknown kind. It cuts a
 // delay above MaxDelay to MaxDelay.
 func (s *Settlement) Check() error {

@@ -148,7 +148,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return errors.New("job: the worker has run already; make another one")
 	}
-	if err := CheckLease(w.settings.lease); err != nil {
+	claim := Claim{Worker: w.settings.name, Lease: w.settings.lease}
+	if err := claim.Check(); err != nil {
 		return err
 	}
 	if err := checkPeriodic(w.settings.periodic); err != nil {

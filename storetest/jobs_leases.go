@@ -186,6 +186,15 @@ func leaseCases() []jobsCase {
 				}
 			}
 		}},
+		{name: "J8/a worker whose name cannot be stored everywhere claims nothing", run: func(s *jobs) {
+			id := s.add(job.Insert{})
+			for _, name := range []string{"w\x00", "\xff"} {
+				if _, err := s.Claim(s.ctx, job.Claim{Worker: name, Queues: []job.Slots{{Queue: queue, Free: 1}}, Lease: long}); err == nil {
+					s.Errorf("%q has claimed", name)
+				}
+			}
+			s.claimed(id)
+		}},
 		{name: "J7/a negative delay is a typed error", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
 			var typed *job.DurationError

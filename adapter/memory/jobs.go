@@ -235,7 +235,7 @@ func (s *Jobs) promote(limit int, now time.Time) (n int) {
 
 // Claim implements job.Store.
 func (s *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
-	if err := job.CheckLease(c.Lease); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	now, err := s.enter(ctx)

@@ -119,7 +119,7 @@ func (j *Jobs) claimText(t claimText) string {
 // attempts. In a queue with many jobs per second, a job with an earlier run_at than already claimed jobs of its priority may
 // wait for 100 ms, or for up to 5 s if the server is slow to vacuum.
 func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
-	if err := job.CheckLease(c.Lease); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	untended := j.limits.pending()

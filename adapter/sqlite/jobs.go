@@ -85,7 +85,7 @@ WHERE seq IN (SELECT value FROM json_each(?1))`
 
 // Claim implements job.Store. Jobs that have become due are made ready first, at most 1,000 in a claim.
 func (s *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
-	if err := job.CheckLease(c.Lease); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	var claimed []*job.Record
