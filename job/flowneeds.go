@@ -52,8 +52,12 @@ func (n Needed) Cancels(s State, f OnFailure) bool {
 
 // Release ends the wait of a waiting job at now: it is ready, or scheduled if its run_at is later.
 func (r *Record) Release(now time.Time) {
-	r.WaitsFor = ""
-	r.reschedule(now, max(r.RunAt.Sub(Stamp(now)), 0))
+	r.State, r.WaitsFor = Ready, ""
+	if now = Stamp(now); r.RunAt.After(now) {
+		r.State = Scheduled
+	} else {
+		r.RunAt = now
+	}
 }
 
 // Hold makes a job that an operator has retried wait for its needs.

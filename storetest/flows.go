@@ -188,6 +188,15 @@ func needCases() []jobsCase {
 			s.lapse(s.short)
 			g.end(job.KindComplete, "b")
 		}},
+		{name: "J20/a job keeps its run_at of a later century while it waits", run: func(s *jobs) {
+			late := node("b", "a")
+			late.RunAt = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+			g := s.flow(node("a"), late)
+			g.end(job.KindComplete, "a")
+			if r := g.in(g.ids["b"], job.Scheduled); !r.RunAt.Equal(late.RunAt) {
+				g.Fatalf("J20: run_at %v, want %v", r.RunAt, late.RunAt)
+			}
+		}},
 		{name: "J1/the store returns copies of needs", run: func(s *jobs) {
 			g := s.flow(node("a"), node("b"), node("c", "b"))
 			for range 2 {
