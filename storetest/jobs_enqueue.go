@@ -136,6 +136,11 @@ func uniqueCases() []jobsCase {
 				s.Fatal("the key held longer than its window, because its job lives")
 			}
 			s.duplicate(third.ID, job.Insert{UniqueKey: "k", UniqueFor: s.short})
+			s.add(job.Insert{UniqueKey: "brief", UniqueFor: time.Nanosecond})
+			s.lapse(time.Millisecond)
+			if s.enqueue(job.Insert{UniqueKey: "brief"})[0].Existed {
+				s.Fatal("a window of a nanosecond did not end")
+			}
 		}},
 		{name: "J9/a job whose key had a window is retried without it", run: func(s *jobs) {
 			first := s.start(job.Insert{UniqueKey: "k", UniqueFor: s.short}, long)

@@ -302,7 +302,7 @@ func (c columns) arguments() []any {
 			needed = append(append(needed, make([]pgtype.Int2, i-len(needed))...), pgtype.Int2{Int16: int16(e.Needed), Valid: true})
 		}
 		if e.UniqueKey != "" {
-			keys[i], windows[i] = []byte(e.UniqueKey), e.UniqueFor.Microseconds()
+			keys[i], windows[i] = []byte(e.UniqueKey), max(e.UniqueFor.Microseconds(), int64(min(e.UniqueFor, 1))) // 0 would be the job's life
 		}
 	}
 	return []any{ids, types, queues, priorities, attempts, timeouts, payloads, metas, runAts, keys, windows, reasons, needed}
