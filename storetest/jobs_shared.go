@@ -114,6 +114,12 @@ func sharedCases() []jobsCase {
 			s.lapse(s.short)
 			lead("b", true)
 			lead("a", false)
+			for _, d := range []time.Duration{0, -time.Second, job.MaxLease + 1} {
+				var typed *job.DurationError
+				if leads, err := elector.Lead(s.ctx, "b", d); leads || !errors.As(err, &typed) {
+					s.Errorf("leads for %v: %v, %v", d, leads, err)
+				}
+			}
 		}},
 		{name: "J8/live workers are listed with what they take", run: func(s *jobs) {
 			registry, ok := s.Store.(job.Registry)

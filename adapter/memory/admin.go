@@ -194,6 +194,9 @@ func (s *Jobs) listen(ctx context.Context, to *wait.Bell) (<-chan struct{}, erro
 
 // Lead implements job.Elector.
 func (s *Jobs) Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error) {
+	if err := job.CheckLease(ttl); err != nil {
+		return false, err
+	}
 	now, err := s.enter(ctx)
 	if err != nil {
 		return false, err
