@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/tenetdev/tenet/internal/argument"
@@ -27,7 +28,7 @@ func Define[T any](name string, options ...EnqueueOption) Definition[T] {
 	for _, o := range options {
 		argument.Need(o != nil, "job: Define: an option")
 	}
-	return Definition[T]{name, options}
+	return Definition[T]{name, slices.Clone(options)}
 }
 
 // Name is the name of the type, as in [Request].

@@ -36,6 +36,15 @@ func TestJ9ADefinitionFillsRequestsAndTheCallsOptionsWin(t *testing.T) {
 	}
 }
 
+func TestJ9ADefinitionKeepsItsOwnOptions(t *testing.T) {
+	options := []job.EnqueueOption{job.WithQueue("a")}
+	d := job.Define[int]("x", options...)
+	options[0] = job.WithQueue("b")
+	if r := d.Request(1); r.Queue != "a" {
+		t.Errorf("the queue of a definition became %q", r.Queue)
+	}
+}
+
 func TestJ9ADefinedJobReachesItsHandlerWithItsPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.Open().Jobs()
