@@ -222,6 +222,23 @@ func leaseCases() []jobsCase {
 			s.in(one.ID, job.Completed)
 			s.in(two.ID, job.Completed)
 		}},
+		{name: "J7/of two settlements of a lease in one call the first is written", run: func(s *jobs) {
+			for _, kind := range []job.Kind{job.KindRetry, job.KindDead, job.KindSnooze} {
+				for _, completed := range []bool{false, true} {
+					r := s.start(job.Insert{}, long)
+					list := []job.Settlement{
+						{Ref: r.Ref(), Kind: kind, Delay: long, Reason: policy.ReasonError}, {Ref: r.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess},
+					}
+					if completed {
+						slices.Reverse(list)
+					}
+					s.sameErrors(s.Settle(s.ctx, list), []error{nil, job.ErrNotRunning})
+					if got := s.record(r.ID).State == job.Completed; got != completed {
+						s.Errorf("%s and complete: completed is %v, want %v", kind, got, completed)
+					}
+				}
+			}
+		}},
 		{name: "J7/nothing to settle or extend is no error", run: func(s *jobs) {
 			s.sameErrors(s.Extend(s.ctx, nil, long), nil)
 			s.sameErrors(s.Settle(s.ctx, nil), nil)

@@ -337,16 +337,25 @@ var completeSQL = newBulk(3, `UPDATE OR FAIL tenet_job SET state = 'completed', 
 ran_at = min(claimed_at + v.column3, ?1), started_at = iif(started_at = 0, min(claimed_at + v.column3, ?1), started_at) FROM (VALUES `, `) AS v WHERE tenet_job.id = v.column1 AND fence = v.column2 AND state = 'running'
 AND lease_until > ?1 AND refusals = 0 AND needed = 0 AND unique_key = '' RETURNING tenet_job.queue, tenet_job.id`)
 
+func plain(s *job.Settlement) bool {
+	return s.Kind == job.KindComplete && s.Reason == policy.ReasonSuccess && len(s.Output) == 0 && s.Error == "" && s.Stack == "" && s.Delay == 0
+}
+
 // complete settles plain completions, the most frequent settlements, without reading the jobs first. It returns the positions
 // of the remaining settlements: all of them if it missed a job, because repeating a completion is harmless.
 func complete(q querier, settlements []job.Settlement, at time.Time) (left []int, err error) {
+	others := map[string]bool{} // jobs with another settlement, which may come first
+	for i := range settlements {
+		if s := &settlements[i]; !plain(s) {
+			others[s.ID] = true
+		}
+	}
 	args := make([]any, 0, len(settlements)*completeSQL.width)
 	for i := range settlements {
-		s := &settlements[i]
-		if s.Kind == job.KindComplete && s.Reason == policy.ReasonSuccess && len(s.Output) == 0 && s.Error == "" && s.Stack == "" && s.Delay == 0 {
-			args = append(args, s.ID, s.Fence, max(s.Started, 0).Microseconds())
-		} else {
+		if s := &settlements[i]; others[s.ID] {
 			left = append(left, i)
+		} else {
+			args = append(args, s.ID, s.Fence, max(s.Started, 0).Microseconds())
 		}
 	}
 	n, queue, counts := 0, "", totals{}
