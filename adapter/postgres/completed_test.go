@@ -2,10 +2,12 @@ package postgres_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/job"
@@ -133,5 +135,28 @@ func TestSettlementsOfOneGroupKeepTheirTexts(t *testing.T) {
 		if r.LastError != s.Error || r.Reason != s.Reason || string(r.Output) != string(s.Output) || (r.State == job.Completed) != (s.Kind == job.KindComplete) {
 			t.Errorf("%d: %+v is stored as %+v", i, s, r)
 		}
+	}
+}
+
+// TestJ7ASettlementDoesNotOvertakeAnEarlierOneThatFailed: the server fails once, and the second settlement of the job would be written.
+func TestJ7ASettlementDoesNotOvertakeAnEarlierOneThatFailed(t *testing.T) {
+	db, schema := open(t)
+	store := db.Jobs()
+	if _, err := store.Enqueue(t.Context(), inserts(1)); err != nil {
+		t.Fatal(err)
+	}
+	ref, in := claimOne(t, store).Ref(), pgx.Identifier{schema}.Sanitize()
+	_, err := pools[url].Exec(t.Context(), fmt.Sprintf(`CREATE SEQUENCE %[1]s.failures;
+CREATE FUNCTION %[1]s.fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('%[1]s.failures') = 1 THEN RAISE 'down'; END IF; RETURN OLD; END $$;
+CREATE TRIGGER fail_once BEFORE DELETE ON %[1]s.running FOR EACH ROW EXECUTE FUNCTION %[1]s.fail_once()`, in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []job.Settlement{{Ref: ref, Kind: job.KindRetry, Delay: time.Hour, Error: "x", Reason: "error"}, {Ref: ref, Kind: job.KindComplete, Reason: "success"}}
+	if errs := store.Settle(t.Context(), list); len(errs) != 2 || errs[0] == nil || errs[1] == nil || job.IsFinal(errs[1]) {
+		t.Fatalf("errors %v, want that of the server twice", errs)
+	}
+	if errs := store.Settle(t.Context(), list); len(errs) != 2 || errs[0] != nil || !errors.Is(errs[1], job.ErrNotRunning) {
+		t.Fatalf("repeated: %v", errs)
 	}
 }

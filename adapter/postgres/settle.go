@@ -139,6 +139,13 @@ func (j *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
 			errs[others[i]] = err
 		}
 		order = rest
+		// A settlement that the caller will repeat comes before the later ones of its job.
+		if i := slices.IndexFunc(group, func(at int) bool { return errs[at] != nil && !job.IsFinal(errs[at]) }); i >= 0 {
+			for _, at := range rest {
+				errs[at] = errs[group[i]]
+			}
+			break
+		}
 	}
 	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 		return nil
