@@ -434,6 +434,13 @@ func failedNeedCases() []jobsCase {
 			held := g.lease(queue, 1, long)[0]
 			g.change(job.ActionCancel, g.of(), 100)
 			g.states(map[string]job.State{"a": job.Running, "b": job.Cancelled, "c": job.Cancelled, "d": job.Cancelled})
+			whole := s.flow(node("a"), node("b", "a"), or(job.FailureRun, node("c", "a")))
+			g.change(job.ActionCancel, whole.of(), 100)
+			for _, r := range g.list(whole.of()) {
+				if r.State != job.Cancelled || r.Reason != "" {
+					g.Fatalf("J20: %s is %s by an operator, for the reason %q", r.Node, r.State, r.Reason)
+				}
+			}
 			g.must(g.settle(held.Ref(), job.KindCancel), nil)
 			other.states(map[string]job.State{"x": job.Ready})
 			status, err := g.store.Flow(g.ctx, g.id)

@@ -115,9 +115,15 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	defer s.leave()
 	var changed []string
 	// A job that is retried takes its key when it is picked: a later job of the same call then finds the key taken.
-	for _, e := range s.matching(f, "", limit, func(e *entry) bool {
+	picked := s.matching(f, "", limit, func(e *entry) bool {
 		return action.Applies(e.State) && (action != job.ActionRetry || s.hold(e, now))
-	}) {
+	})
+	if action == job.ActionCancel { // all, before the end of one cancels or frees another
+		for _, e := range picked {
+			e.Apply(action, now)
+		}
+	}
+	for _, e := range picked {
 		if e.State == job.Waiting && e.WaitsFor == "" { // freed by this call, and on its way to the gate
 			s.tend(now)
 		}
