@@ -16,7 +16,7 @@ import (
 func causeCases() []jobsCase {
 	return []jobsCase{
 		{name: "J23/dead jobs are counted by cause", run: causesCount},
-		{name: "J23/a group forgets its first death when its last job has left", run: causesForget},
+		{name: "J23/a group remembers its first death until its last job has left", run: causesForget},
 		{name: "J23/a filter selects groups, or jobs for groups", run: causesFilter},
 	}
 }
@@ -88,8 +88,14 @@ func causesForget(s *jobs) {
 	if _, ok := s.Store.(job.Causer); !ok {
 		return
 	}
+	oldest := s.record(s.dies(job.Insert{}, "x"))
+	s.lapse(time.Millisecond)
 	s.dies(job.Insert{}, "x")
 	s.maintain()
+	s.change(job.ActionDelete, job.Filter{IDs: []string{oldest.ID}}, 1)
+	if g := s.causes(job.Filter{}).Groups; len(g) != 1 || !g[0].FirstSeen.Equal(oldest.FinishedAt) || g[0].Count != 1 {
+		s.Errorf("%+v, want one from %v", g, oldest.FinishedAt)
+	}
 	s.change(job.ActionDelete, job.Filter{}, 10)
 	s.maintain()
 	if got := s.causes(job.Filter{}); len(got.Groups) != 0 {

@@ -4,11 +4,52 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/tenetdev/tenet/job"
 )
 
 var _ job.Causer = (*Jobs)(nil)
+
+// cause names a group of dead jobs.
+type cause struct{ cause, queue, jobType string }
+
+// deaths are the dead jobs of a group. The group remembers its first and its last death while it has jobs.
+type deaths struct {
+	cause
+	count       int
+	first, last time.Time
+}
+
+// died adds a dead job to its group.
+func (s *Jobs) died(e *entry) {
+	k := cause{e.Cause, e.Queue, e.Type}
+	d := s.deaths[k]
+	if d == nil {
+		d = &deaths{cause: k, first: e.FinishedAt}
+		s.deaths[k] = d
+	}
+	d.count++
+	if e.FinishedAt.Before(d.first) {
+		d.first = e.FinishedAt
+	}
+	if e.FinishedAt.After(d.last) {
+		d.last = e.FinishedAt
+	}
+	e.deaths = d
+}
+
+// revived removes a job from its group, if it was dead.
+func (s *Jobs) revived(e *entry) {
+	d := e.deaths
+	if d == nil {
+		return
+	}
+	e.deaths = nil
+	if d.count--; d.count == 0 {
+		delete(s.deaths, d.cause)
+	}
+}
 
 // Causes implements job.Causer. It goes through all dead jobs.
 func (s *Jobs) Causes(ctx context.Context, q job.CauseQuery) (job.Causes, error) {
@@ -19,32 +60,22 @@ func (s *Jobs) Causes(ctx context.Context, q job.CauseQuery) (job.Causes, error)
 		return job.Causes{}, err
 	}
 	defer s.mu.Unlock()
-	type key struct{ cause, queue, jobType string }
-	dead := map[key][]*job.Record{}
-	for _, e := range s.ended(job.Dead) {
-		k := key{e.Cause, e.Queue, e.Type}
-		dead[k] = append(dead[k], e.Record)
-	}
 	var groups []job.CauseGroup
-	for k, list := range dead {
-		if g := (job.CauseGroup{Cause: k.cause, Queue: k.queue, Type: k.jobType, Count: len(list)}); q.Selects(g) {
+	for k, d := range s.deaths {
+		g := job.CauseGroup{Cause: k.cause, Queue: k.queue, Type: k.jobType, Count: d.count, FirstSeen: d.first, LastSeen: d.last}
+		if q.Selects(g) {
 			groups = append(groups, g)
 		}
+	}
+	dead := map[cause][]*job.Record{}
+	for _, e := range s.ended(job.Dead) {
+		dead[e.deaths.cause] = append(dead[e.deaths.cause], e.Record)
 	}
 	groups = job.SortCauses(groups, q.Groups())
 	for i := range groups {
 		g := &groups[i]
-		list := dead[key{g.Cause, g.Queue, g.Type}]
+		list := dead[cause{g.Cause, g.Queue, g.Type}]
 		slices.SortFunc(list, func(a, b *job.Record) int { return cmp.Compare(b.ID, a.ID) })
-		g.FirstSeen, g.LastSeen = list[0].FinishedAt, list[0].FinishedAt
-		for _, r := range list {
-			if r.FinishedAt.Before(g.FirstSeen) {
-				g.FirstSeen = r.FinishedAt
-			}
-			if r.FinishedAt.After(g.LastSeen) {
-				g.LastSeen = r.FinishedAt
-			}
-		}
 		g.Describe(list[:min(len(list), job.CauseSamples)])
 	}
 	return job.Causes{Groups: groups}, nil

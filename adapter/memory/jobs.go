@@ -22,8 +22,9 @@ type Jobs struct {
 	jobs     backlog
 	queues   map[string]job.QueueState
 	stats    map[string]*job.QueueStats // without the oldest
-	work     wait.Bell                  // rings when work becomes ready
-	cancels  wait.Bell                  // rings when the cancellation of a running job is requested
+	deaths   map[cause]*deaths
+	work     wait.Bell // rings when work becomes ready
+	cancels  wait.Bell // rings when the cancellation of a running job is requested
 	crew     crew
 	redrives map[string]*redrive // by ID
 	flows    flows
@@ -55,6 +56,7 @@ type entry struct {
 	run     *run
 	index   int       // in the pile or run
 	node    *flowNode // of a job of a flow
+	deaths  *deaths   // the group of a dead job
 }
 
 var (
@@ -78,6 +80,7 @@ func newJobs() *Jobs {
 		crew:     crew{announced: map[string]announcement{}},
 		flows:    newFlows(),
 		stats:    map[string]*job.QueueStats{},
+		deaths:   map[cause]*deaths{},
 		redrives: map[string]*redrive{},
 		gate:     newGate(),
 	}
@@ -369,6 +372,7 @@ func (s *Jobs) drop(e *entry) {
 	e.lift()
 	s.gone(e)
 	*s.stats[e.Queue].Of(e.was)--
+	s.revived(e)
 	s.flows.dropped(s, e)
 	s.jobs.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
 	delete(s.jobs.byID, e.ID)

@@ -26,6 +26,10 @@ func (s *Jobs) count(e *entry) {
 		*q.Of(e.was)--
 	}
 	*q.Of(e.State)++
+	s.revived(e)
+	if e.State == job.Dead {
+		s.died(e)
+	}
 	q.Activity.Moved(e.was == job.Running, e.State, e.history[min(e.rows, len(e.history)):]) // an undone redrive takes rows back
 	e.was, e.rows = e.State, len(e.history)
 }
