@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tenetdev/tenet/policy"
 )
@@ -294,5 +293,5 @@ func bucketsOf(l policy.JobLimit) string {
 // lower reports whether a limit is lower than another one in any of its numbers.
 func lower(a, b policy.JobLimit) bool {
 	return a.Concurrency > 0 && (b.Concurrency == 0 || a.Concurrency < b.Concurrency) ||
-		a.Rate.Burst < b.Rate.Burst || time.Duration(a.Rate.Count)*b.Rate.Per < time.Duration(b.Rate.Count)*a.Rate.Per
+		a.Rate.Burst < b.Rate.Burst || float64(a.Rate.Count)*float64(b.Rate.Per) < float64(b.Rate.Count)*float64(a.Rate.Per)
 }
