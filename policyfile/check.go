@@ -100,7 +100,7 @@ func (r *reader) object(n *yaml.Node, t reflect.Type, path string) map[string]an
 		}
 		seen[name] = true
 		r.fields[where] = field{key: at, value: placeOf(n.Content[i+1])}
-		value, ok := r.field(target(n.Content[i+1]), t, known[f], where)
+		value, ok := r.field(target(n.Content[i+1]), known[f], where)
 		if ok {
 			object[name] = value
 			r.fields[where] = field{key: at, value: placeOf(n.Content[i+1]), none: value == nil}
@@ -128,8 +128,8 @@ func (r *reader) unknown(at place, t reflect.Type, path, name string) {
 	r.faults.add(at, where, fmt.Sprintf("unknown field %q", short(name)), remedy)
 }
 
-// field reads a field of struct type t.
-func (r *reader) field(n *yaml.Node, t reflect.Type, f fields.Field, path string) (any, bool) {
+// field reads a field.
+func (r *reader) field(n *yaml.Node, f fields.Field, path string) (any, bool) {
 	if n.Style&yaml.TaggedStyle != 0 {
 		return nil, false // outline has reported it
 	}

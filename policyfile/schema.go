@@ -159,7 +159,7 @@ func (s schemas) value(t reflect.Type, f fields.Field) map[string]any {
 	case kind == reflect.Bool:
 		return map[string]any{"type": "boolean"}
 	case kind == reflect.String:
-		return texts(t, f)
+		return texts(f)
 	case kind == reflect.Int:
 		schema := bounds(f.Rule)
 		schema["type"] = "integer"
@@ -177,7 +177,7 @@ func names() map[string]any {
 	return map[string]any{"type": "string", "pattern": fields.NamePattern, "maxLength": fields.MaxName}
 }
 
-func texts(t reflect.Type, f fields.Field) map[string]any {
+func texts(f fields.Field) map[string]any {
 	if f.Type == categoryType {
 		var values []string
 		for _, c := range policy.Categories() {
