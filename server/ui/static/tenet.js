@@ -75,7 +75,7 @@
 			place.plot = new Plot({
 				width, height: 170, legend: { show: false }, cursor: { drag: { x: false, y: false } }, scales: { x: { range: (_, low, high) => [Math.min(low, high - 60), high] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, chart.unit === "seconds" ? 1e-3 : 1) * 1.08] } },
 				tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1000), "UTC"),
-				axes: [{ ...axis, ...(!chart.elapsed && { label: "UTC", size: 34, labelSize: 16, labelFont: axis.font }), incrs: [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800], values: (_, list) => chart.elapsed ? list.map(units.seconds) : clocks(list) }, { ...axis, size: 58, values: (_, list) => list.map(write) }],
+				axes: [{ ...axis, space: 64, ...(!chart.elapsed && { label: "UTC", size: 34, labelSize: 16, labelFont: axis.font }), incrs: [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800], values: (_, list) => chart.elapsed ? list.map(units.seconds) : clocks(list) }, { ...axis, size: 58, values: (_, list) => list.map(write) }],
 				series: [{}, ...chart.series.map((s) => ({ label: s.name, stroke: color(`--line-${s.color}`), width: 1.8, points: { show: (u, i) => u.data[i].filter((v) => v !== null).length < 3, size: 6 }, spanGaps: true }))],
 			}, data, place);
 			place.shape = chart.series.map((s) => s.name).join();
