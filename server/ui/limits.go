@@ -80,7 +80,7 @@ func newBucketRow(l *limitRow, b job.BucketUse) bucketRow {
 	switch {
 	case b.Key == "":
 		row.Name = "all jobs"
-	case strings.HasPrefix(b.Key, hashedKey):
+	case strings.Contains(b.Key, hashedKey): // no filter selects its jobs
 		return row
 	default:
 		jobs += " " + b.Key
@@ -95,7 +95,7 @@ func anchor(name string) string {
 	return "at-" + hex.EncodeToString(sum[:6])
 }
 
-// hashedKey begins the keys that are too long to be kept themselves.
+// hashedKey begins what is kept of keys that are too long, and of secrets.
 const hashedKey = "sha256:"
 
 // boundText describes the values of a limit.
