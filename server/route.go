@@ -106,7 +106,7 @@ func (s *Server) declare(o *route) {
 func register[I, O any](s *Server, o route, handle func(context.Context, *I) (*O, error)) {
 	s.declare(&o)
 	huma.Register(s.api, o.Operation, func(ctx context.Context, in *I) (*O, error) {
-		if path := unfit("", reflect.ValueOf(in)); path != "" {
+		if path, found := unfit(reflect.ValueOf(in)); found {
 			p := &problem{}
 			p.invalid(path, "not valid UTF-8, or contains a NUL character")
 			return nil, p.complete()
@@ -119,35 +119,43 @@ func register[I, O any](s *Server, o route, handle func(context.Context, *I) (*O
 	})
 }
 
-// unfit returns the path of a text in an input that no store can keep, or "".
-func unfit(path string, v reflect.Value) (found string) {
+// unfit finds a text in an input that no store can keep, and returns its path.
+func unfit(v reflect.Value) (path string, found bool) {
 	switch v.Kind() {
 	case reflect.String:
-		if text := v.String(); !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return path
-		}
+		return "", !utf8.ValidString(v.String()) || strings.ContainsRune(v.String(), 0)
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return unfit(path, v.Elem())
+			return unfit(v.Elem())
 		}
 	case reflect.Slice:
-		for i := 0; i < v.Len() && v.Type().Elem().Kind() != reflect.Uint8 && found == ""; i++ {
-			found = unfit(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
-		}
-	case reflect.Struct:
-		for i := 0; i < v.NumField() && found == ""; i++ {
-			f := v.Type().Field(i)
-			switch {
-			case f.Anonymous:
-				found = unfit(path, v.Field(i))
-			case f.IsExported():
-				tag := cmp.Or(f.Tag.Get("path"), f.Tag.Get("query"), f.Tag.Get("header"), f.Tag.Get("json"), strings.ToLower(f.Name))
-				name, _, _ := strings.Cut(tag, ",")
-				found = unfit(fields.Join(path, name), v.Field(i))
+		for i := 0; i < v.Len() && v.Type().Elem().Kind() != reflect.Uint8; i++ {
+			if path, found = unfit(v.Index(i)); found {
+				return under(fmt.Sprintf("[%d]", i), path), true
 			}
 		}
+	case reflect.Struct:
+		for i := 0; i < v.NumField() && v.Type() != reflect.TypeFor[time.Time](); i++ {
+			if path, found = unfit(v.Field(i)); !found {
+				continue
+			}
+			f := v.Type().Field(i)
+			name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("path"), f.Tag.Get("query"), f.Tag.Get("header"), f.Tag.Get("json"), strings.ToLower(f.Name)), ",")
+			if f.Anonymous {
+				return path, true
+			}
+			return under(name, path), true
+		}
 	}
-	return found
+	return "", false
+}
+
+// under puts the name of a field, or the position of an item, before the path of what is in it.
+func under(name, path string) string {
+	if path == "" || path[0] == '[' {
+		return name + path
+	}
+	return fields.Join(name, path)
 }
 
 // answer is an output that has only a body.
