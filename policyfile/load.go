@@ -102,20 +102,25 @@ func isEmpty(n *yaml.Node) bool {
 
 // syntax reports an error of the YAML parser.
 func (c *faults) syntax(err error) {
-	loadError, ok := errors.AsType[*yaml.LoadError](err)
+	f := SyntaxFault(err)
+	c.add(place{f.Line, f.Column}, "", "not valid YAML: "+f.Problem, "")
+}
+
+// SyntaxFault describes an error of the YAML parser in one line. Its Line is 0 if the error does not say where it is.
+func SyntaxFault(err error) Fault {
+	e, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
-		c.add(place{}, "", "not valid YAML: "+err.Error(), "")
-		return
+		return Fault{Problem: err.Error()}
 	}
-	mark := loadError.Mark
+	mark := e.Mark
 	if mark.Line == 0 {
-		mark = loadError.ContextMark
+		mark = e.ContextMark
 	}
-	problem := loadError.Message
-	if loadError.ContextMsg != "" {
-		problem = loadError.ContextMsg + ": " + problem
+	problem := strings.Join(strings.Fields(e.Message), " ") // which may quote lines of the input
+	if e.ContextMsg != "" {
+		problem = e.ContextMsg + ": " + problem
 	}
-	c.add(place{mark.Line, mark.Column}, "", "not valid YAML: "+problem, "")
+	return Fault{Line: mark.Line, Column: mark.Column, Problem: problem}
 }
 
 // expand walks the document with its aliases expanded, and reports the limit that it exceeds.

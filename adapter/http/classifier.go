@@ -14,9 +14,9 @@ const ClassifierName = "http"
 
 // Classifier judges the results of operations that make HTTP requests: *http.Response values by their status, and errors
 // by the [*StatusError] or *url.Error in them. An answer without a request counts as one to a GET. A
-// *url.Error is retryable only if its method is idempotent: a failure to connect is no proof that nothing was sent, because it
-// may come after a redirect. An error without either is retryable. A value of any other type shows that the policy names the
-// wrong classifier.
+// *url.Error is retryable only if its method is idempotent: even if the connection failed, an earlier host may have processed
+// the request and redirected it. An error without either is retryable. A value of any other type shows that the policy names
+// the wrong classifier.
 func Classifier() classify.Classifier { return classify.Func(judge) }
 
 // The classifier that the clients of this package register with their executors, and its classes.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
 )
 
 // Converted is the result of a conversion.
@@ -166,7 +167,11 @@ func (r *reader) loadAll(data []byte) ([]object, error) {
 	}
 	var roots []any
 	if err := yaml.Load(data, &roots, yaml.WithV4Defaults(), yaml.WithAllDocuments()); err != nil {
-		return nil, syntax(err)
+		f := policyfile.SyntaxFault(err)
+		if f.Line == 0 {
+			return nil, fmt.Errorf("neither JSON nor YAML: %s", f.Problem)
+		}
+		return nil, fmt.Errorf("line %d, column %d: neither JSON nor YAML: %s", f.Line, f.Column, f.Problem)
 	}
 	roots = slices.DeleteFunc(roots, func(v any) bool { return v == nil && len(roots) > 1 })
 	list := make([]object, len(roots))
@@ -184,27 +189,6 @@ func (r *reader) loadAll(data []byte) ([]object, error) {
 		return nil, errors.New("the input is empty; an object is required")
 	}
 	return list, nil
-}
-
-// syntax describes an error of the YAML loader in one line, as package policyfile does.
-func syntax(err error) error {
-	e, ok := errors.AsType[*yaml.LoadError](err)
-	if !ok {
-		return fmt.Errorf("neither JSON nor YAML: %w", err)
-	}
-	problem := "neither JSON nor YAML: "
-	if e.ContextMsg != "" {
-		problem += e.ContextMsg + ": "
-	}
-	problem += strings.Join(strings.Fields(e.Message), " ") // which may quote lines of the input
-	mark := e.Mark
-	if mark.Line == 0 {
-		mark = e.ContextMark
-	}
-	if mark.Line == 0 {
-		return errors.New(problem)
-	}
-	return fmt.Errorf("line %d, column %d: %s", mark.Line, mark.Column, problem)
 }
 
 // object is a JSON object that is being read. Reading a field removes it.
