@@ -233,10 +233,9 @@ func (in *intake) left() []pipeline.Delivery {
 
 // kept returns the transactions that are not settled.
 func (in *intake) kept() []pipeline.Delivery {
-	list := in.left()
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return append(list, in.done...)
+	return slices.AppendSeq(slices.Clone(in.done), maps.Values(in.held))
 }
 
 // extend extends the source's hold on unsettled transactions until ctx ends.

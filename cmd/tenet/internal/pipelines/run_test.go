@@ -4,6 +4,7 @@ package pipelines
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +50,21 @@ func TestL7AProducerExtendsTheLeasesOfItsInput(t *testing.T) {
 	}
 	if waiting, out := source.Len(); waiting != 1 || out != 0 {
 		t.Errorf("%d wait and %d are held", waiting, out)
+	}
+}
+
+// TestL7ATransactionThatEndsIsKeptOnce: the lease of one that ends while leases are extended is extended once.
+func TestL7ATransactionThatEndsIsKeptOnce(t *testing.T) {
+	x := pipeline.NewTransaction("a", nil)
+	d := pipeline.Delivery{Transaction: x}
+	for range 20_000 {
+		in := &intake{held: map[*pipeline.Transaction]pipeline.Delivery{x: d}}
+		var group sync.WaitGroup
+		group.Go(func() { in.ended(pipeline.Ended{Delivery: d, Outcome: pipeline.Success}) })
+		if n := len(in.kept()); n != 1 {
+			t.Fatalf("%d are kept", n)
+		}
+		group.Wait()
 	}
 }
 
