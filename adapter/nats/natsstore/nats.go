@@ -127,7 +127,7 @@ func OpenConn(conn *nats.Conn, o Options) (*DB, error) {
 		return nil, kind.Wrap("jetstream", err)
 	}
 	db := &DB{options: o, conn: conn, js: js}
-	db.idempotency.bucket = stream{db: db, config: bucketConfig(o), check: checkBucket, shrinks: true, turn: wait.NewMutex()}
+	db.idempotency.bucket = stream{db: db, config: bucketConfig(o), check: checkBucket, moves: true, turn: wait.NewMutex()}
 	db.log = stream{db: db, config: auditConfig(o), check: checkKept, turn: wait.NewMutex()}
 	return db, nil
 }
@@ -168,10 +168,10 @@ func (db *DB) ask(ctx context.Context, f func(ctx context.Context) error) error 
 
 // stream is a JetStream stream that is created at the first use.
 type stream struct {
-	db      *DB
-	config  jetstream.StreamConfig
-	check   func(jetstream.StreamConfig) error // checks an existing stream
-	shrinks bool                               // messages may be removed from its end
+	db     *DB
+	config jetstream.StreamConfig
+	check  func(jetstream.StreamConfig) error // checks an existing stream
+	moves  bool                               // a new message replaces an older one, and messages may be removed from the end
 
 	turn wait.Mutex       // for open
 	open jetstream.Stream // nil until found or created

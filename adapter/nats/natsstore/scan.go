@@ -16,7 +16,8 @@ import (
 // errEnough ends a scan early.
 var errEnough = errors.New("enough")
 
-// scan calls f for the messages from a sequence number to the current last one, in order.
+// scan calls f for the messages from a sequence number to the current last one, in order. In a bucket a key that changes moves
+// to the end, so there a scan goes on until it has caught up; otherwise it would miss every record that changes before it is read.
 func (s *stream) scan(ctx context.Context, from uint64, headersOnly bool, f func(seq uint64, m jetstream.Msg) error) error {
 	open, err := s.get(ctx)
 	if err != nil {
@@ -43,13 +44,13 @@ func (s *stream) scan(ctx context.Context, from uint64, headersOnly bool, f func
 		if err != nil {
 			return err
 		}
-		if meta.Sequence.Stream > last {
+		if meta.Sequence.Stream > last && !s.moves {
 			return nil
 		}
 		if err := f(meta.Sequence.Stream, m); err != nil {
 			return err
 		}
-		if meta.Sequence.Stream == last || meta.NumPending == 0 && s.shrinks {
+		if s.moves && meta.NumPending == 0 || !s.moves && meta.Sequence.Stream == last {
 			return nil
 		}
 	}
