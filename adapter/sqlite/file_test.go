@@ -370,8 +370,8 @@ func check(t *testing.T, path string) {
 	}
 }
 
-// TestAFileThatWasRemovedOrReplacedIsNotWrittenTo: whoever opens the path next must find everything acknowledged.
-func TestAFileThatWasRemovedOrReplacedIsNotWrittenTo(t *testing.T) {
+// TestJ1AFileThatWasRemovedOrReplacedIsNotWrittenTo: whoever opens the path next must find everything acknowledged.
+func TestJ1AFileThatWasRemovedOrReplacedIsNotWrittenTo(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"removed": os.Remove,
 		"moved":   func(path string) error { return os.Rename(path, path+".old") },
@@ -389,8 +389,17 @@ func TestAFileThatWasRemovedOrReplacedIsNotWrittenTo(t *testing.T) {
 			if _, err := client.Enqueue(t.Context(), job.Request{Type: "a"}); err != nil {
 				t.Fatal(err)
 			}
-			if err := change(path); err != nil {
+			tx, err := db.BeginTx(t.Context())
+			if err != nil {
 				t.Fatal(err)
+			}
+			if err := errors.Join(tx.Rollback(), change(path)); err != nil { // the connection stays in the pool
+				t.Fatal(err)
+			}
+			if tx, err = db.BeginTx(t.Context()); err == nil {
+				t.Errorf("begin does not notice; %v", tx.Rollback())
+			} else if !strings.Contains(err.Error(), "was removed or replaced while it was open") {
+				t.Errorf("begin: %v", err)
 			}
 			if _, err := client.Enqueue(t.Context(), job.Request{Type: "a"}); err == nil || !strings.Contains(err.Error(), "was removed or replaced while it was open") {
 				t.Errorf("enqueue: %v", err)

@@ -186,6 +186,9 @@ func (db *DB) BeginTx(ctx context.Context) (*sql.Tx, error) {
 	if db.writer.closed() {
 		return nil, job.ErrClosed
 	}
+	if err := db.present(); err != nil {
+		return nil, db.wrap("begin", err)
+	}
 	var tx *sql.Tx
 	err := db.lock(ctx, func() (err error) {
 		tx, err = db.pool.BeginTx(ctx, nil)
