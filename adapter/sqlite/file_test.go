@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/sqlite"
+	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
 )
 
 func TestOpenMissingFile(t *testing.T) {
@@ -72,6 +74,40 @@ func TestADamagedFileIsReported(t *testing.T) {
 	}
 	if !errors.Is(err, sqlite.ErrNotDatabase) {
 		t.Fatalf("error %v, want %v", err, sqlite.ErrNotDatabase)
+	}
+}
+
+func TestJ14OperationsOnTablesThatAreNotUpToDate(t *testing.T) {
+	ctx := t.Context()
+	db := open(t)
+	jobs, policies := db.Jobs(), db.Policies()
+	operations := map[string]func() error{
+		"stats":     func() error { _, err := jobs.Stats(ctx); return err },
+		"causes":    func() error { _, err := jobs.Causes(ctx, job.CauseQuery{}); return err },
+		"maintain":  func() error { _, err := jobs.Maintain(ctx, job.Maintenance{Limit: 1}); return err },
+		"set queue": func() error { return jobs.SetQueue(ctx, job.QueueState{Queue: "a"}) },
+		"settings":  func() error { _, _, err := jobs.Settings(ctx, -1); return err },
+		"publish":   func() error { return jobs.Publish(ctx, []job.Event{{}}) },
+		"announce":  func() error { return jobs.Announce(ctx, job.WorkerInfo{Name: "w"}, time.Minute) },
+		"find": func() error {
+			return db.Audit().Find(ctx, audit.Query{Type: audit.PolicyChanged}, func(string, []byte) error { return nil })
+		},
+		"save clients": func() error { return policies.SaveClients(ctx, []policystore.Client{{Document: "d", ID: "c"}}) },
+		"limits":       func() error { _, err := db.Limits().Load(ctx, []string{"l"}); return err },
+	}
+	for {
+		for name, operation := range operations {
+			if err := operation(); err != nil && !errors.Is(err, sqlite.ErrNotMigrated) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		steps, err := db.Migrate(ctx, migrate.Down, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(steps) == 0 {
+			return
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -278,6 +279,9 @@ func extended(err error) int {
 // code returns the primary result code.
 func code(err error) int { return extended(err) & 0xff }
 
+// outdated matches SQLite's errors about tables that are missing or not up to date. An operator may remove other indexes.
+var outdated = regexp.MustCompile(`no such table: tenet_|no such index: tenet_(audit|job)_|no such column|has no column named`)
+
 func isBusy(err error) bool { return code(err) == codeBusy || code(err) == codeLocked }
 
 // wrap adds the operation to an error, and the sentinel error for failures that callers handle.
@@ -302,7 +306,7 @@ func (db *DB) wrap(what string, err error) error {
 	case codeNotDB, codeCorrupt:
 		return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrNotDatabase, err)
 	case codeError:
-		if text := err.Error(); strings.Contains(text, "no such table: tenet_") || strings.Contains(text, "no such column") {
+		if outdated.MatchString(err.Error()) {
 			return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrNotMigrated, err)
 		}
 	}
