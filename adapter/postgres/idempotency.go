@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/job"
 )
 
 // Idempotency is an idempotency store in PostgreSQL. It is safe for concurrent use, by any number of processes. The
@@ -122,6 +123,9 @@ func (s SQLIdempotency) BeginTx(ctx context.Context, tx *sql.Tx, req idempotency
 
 // begin inserts with the first session, for which the plan does not matter, and does everything else with the second.
 func (s *Idempotency) begin(ctx context.Context, first, second session, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	if s.db.closed.Load() {
+		return idempotency.Begun{}, job.ErrClosed
+	}
 	for {
 		var created time.Time
 		inserted, err := first.row(ctx, []any{&created}, s.text.insert, append(idColumns(req.ID),
@@ -212,6 +216,9 @@ func (s *Idempotency) Get(ctx context.Context, id idempotency.ID) (idempotency.R
 func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idempotency.ID, limit int) ([]idempotency.Record, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
+	}
+	if s.db.closed.Load() {
+		return nil, job.ErrClosed
 	}
 	rows, err := s.db.pool.Query(ctx, s.db.sql(listRecordsSQL), append(idColumns(after), []byte(f.Tenant), []byte(f.Operation), string(f.State),
 		max(limit, 0))...)

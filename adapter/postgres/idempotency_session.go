@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tenetdev/tenet/job"
 )
 
 // session runs single statements: each as a transaction of its own, or all in the caller's.
@@ -80,6 +82,9 @@ func (s pinned) exec(ctx context.Context, text string, args ...any) (changed int
 }
 
 func (db *DB) batch(ctx context.Context, text string, args []any, take func(*pgx.QueuedQuery)) error {
+	if db.closed.Load() {
+		return job.ErrClosed
+	}
 	b := steadyBatch()
 	take(b.Queue(text, args...))
 	return db.pool.SendBatch(ctx, b).Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -58,7 +59,11 @@ func TestJ9ADBOnTheCallersPoolLeavesItOpen(t *testing.T) {
 	if err := errors.Join(db.Close(), db.Close()); err != nil {
 		t.Fatal(err)
 	}
+	keys, req := db.Idempotency(), idempotency.BeginRequest{ID: idempotency.ID{Key: "k"}, Owner: "o", Lease: time.Minute}
 	for name, err := range map[string]error{
+		"begin":        second(keys.Begin(ctx, req)),
+		"renew":        keys.Renew(ctx, idempotency.Claim{ID: req.ID}, time.Minute),
+		"list keys":    second(keys.List(ctx, idempotency.Filter{}, idempotency.ID{}, 1)),
 		"enqueue":      second(db.Jobs().Enqueue(ctx, []job.Insert{insert()})),
 		"enqueue many": second(db.Jobs().Enqueue(ctx, inserts(200))),
 		"claim":        second(db.Jobs().Claim(ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 1}}, Lease: time.Minute})),
