@@ -8,12 +8,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
 )
 
 // openUnmigrated opens a schema that does not exist.
@@ -146,6 +148,31 @@ func TestJ14AMissingSchemaIsReportedWithItsRemedy(t *testing.T) {
 	} {
 		if !errors.Is(err, postgres.ErrNotMigrated) || !strings.Contains(err.Error(), "tenet migrate up") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestJ14ASchemaThatIsNotUpToDateIsReportedWithItsRemedy(t *testing.T) {
+	ctx := t.Context()
+	db, _ := open(t)
+	for {
+		steps, err := db.Migrate(ctx, postgres.Down, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(steps) == 0 {
+			return
+		}
+		for name, err := range map[string]error{
+			"claim":        second(db.Jobs().Claim(ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 1}}, Lease: time.Minute})),
+			"maintain":     second(db.Jobs().Maintain(ctx, job.Maintenance{Limit: 1})),
+			"set queue":    db.Jobs().SetQueue(ctx, job.QueueState{Queue: "q"}),
+			"index":        db.Jobs().SetIndex(ctx, "meta.tenant", true),
+			"save clients": db.Policies().SaveClients(ctx, []policystore.Client{{Document: "d", ID: "c"}}),
+		} {
+			if err != nil && !errors.Is(err, postgres.ErrNotMigrated) {
+				t.Errorf("before %s: %s: %v", steps[0].Name, name, err)
+			}
 		}
 	}
 }

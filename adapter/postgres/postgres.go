@@ -147,12 +147,13 @@ func (db *DB) run(ctx context.Context, what string, b *pgx.Batch) error {
 
 // The SQLSTATE codes that this package handles.
 const (
-	undefinedTable  = "42P01"
-	undefinedColumn = "42703"
-	invalidSchema   = "3F000"
-	uniqueViolation = "23505"
-	deadlock        = "40P01"
-	divisionByZero  = "22012"
+	undefinedTable    = "42P01"
+	undefinedColumn   = "42703"
+	undefinedFunction = "42883"
+	invalidSchema     = "3F000"
+	uniqueViolation   = "23505"
+	deadlock          = "40P01"
+	divisionByZero    = "22012"
 
 	insufficientPrivilege = "42501"
 )
@@ -166,7 +167,7 @@ func (db *DB) wrap(what string, err error) error {
 		return fmt.Errorf("postgres: %s: %w", what, job.ErrClosed)
 	}
 	switch code(err) {
-	case undefinedTable, undefinedColumn, invalidSchema:
+	case undefinedTable, undefinedColumn, undefinedFunction, invalidSchema:
 		return fmt.Errorf("postgres: %s: %w (%w)", what, ErrNotMigrated, err)
 	case uniqueViolation:
 		return fmt.Errorf("postgres: %s: %w: a job with this ID exists (%w)", what, job.ErrConflict, err)
