@@ -11,3 +11,10 @@ import (
 func (s *Jobs) InsertTx(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]job.Receipt, error) {
 	return s.insertTx(ctx, tx, list)
 }
+
+// Statements is how many statements the free reader that was used last has prepared.
+func (s *Jobs) Statements() int {
+	r := s.db.readers.take()
+	defer s.db.readers.give(r)
+	return len(r.statements)
+}

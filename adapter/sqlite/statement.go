@@ -39,8 +39,14 @@ func newSession(ctx context.Context, conn *sql.Conn) *session {
 	return &session{ctx: ctx, conn: conn, statements: map[string]*sql.Stmt{}, totals: totals{}, causes: causes{}}
 }
 
+// maxStatements bounds the prepared statements of a session. The package has about half as many of its own; filters make any number.
+const maxStatements = 500
+
 // begin begins a transaction: `BEGIN IMMEDIATE` to write, `BEGIN` to read.
 func (s *session) begin(text string) error {
+	if len(s.statements) > maxStatements { // not later, when rows may be open
+		s.forget()
+	}
 	err := s.exec(text)
 	s.inTransaction = err == nil
 	clear(s.totals)
@@ -134,10 +140,16 @@ func (s *session) gate() (g *gate, err error) {
 
 func (s *session) refreshGate() { s.gates = nil }
 
-func (s *session) close() error {
+// forget closes the prepared statements.
+func (s *session) forget() {
 	for _, statement := range s.statements {
 		_ = statement.Close()
 	}
+	clear(s.statements)
+}
+
+func (s *session) close() error {
+	s.forget()
 	return s.conn.Close()
 }
 
