@@ -20,9 +20,11 @@ type Jobs struct {
 	text    statements
 	flusher *flusher
 	bell    bell
-	mark    string    // payload of the notifications that bell sends
-	work    wait.Bell // rings when work may be ready
-	cancels wait.Bell // rings when the cancellation of a running job is requested
+	mark    string             // payload of the notifications that bell sends
+	work    wait.Bell          // rings when work may be ready
+	cancels wait.Bell          // rings when the cancellation of a running job is requested
+	life    context.Context    // until Close; connections that listen end with it
+	end     context.CancelFunc // of life
 	cursors cursors
 	claims  sync.Map // texts of claims, by claimText
 	due     sweep    // of scheduled jobs
@@ -82,6 +84,7 @@ func newJobs(db *DB, durable bool) *Jobs {
 			addBuckets: db.sql(addBucketsSQL), changeBuckets: db.sql(changeBucketsSQL), dropBuckets: db.sql(dropBucketsSQL), touch: db.sql(touchSQL),
 		},
 	}}
+	j.life, j.end = context.WithCancel(context.Background())
 	j.flusher = newFlusher(j.store)
 	j.tends.Limit, j.tends.Commit = maxTendFor, j.tendFor
 	j.bell.near, j.bell.far = j.ring, j.notify
@@ -98,6 +101,7 @@ func (j *Jobs) stop() {
 	j.tends.Close()
 	j.bell.stop()
 	j.cancels.Close()
+	j.end()
 }
 
 // steady pins the plans of a transaction to the indexes. Backlogs change faster than statistics, and a plan that was cached

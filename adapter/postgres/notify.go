@@ -114,7 +114,8 @@ func (j *Jobs) notify() {
 func (j *Jobs) channel() string { return "tenet_jobs_" + j.db.name }
 
 // Notify implements job.Notifier. Work of this process is signalled directly. A connection of its own, which is restored when it is
-// lost, receives the notifications of other processes. Notify returns ErrNoNotify if notifications do not arrive.
+// lost, receives the notifications of other processes. Notify returns ErrNoNotify if notifications do not arrive. The channel is
+// closed when ctx ends or the DB is closed.
 func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 	if j.db.closed.Load() {
 		return nil, job.ErrClosed
@@ -130,9 +131,13 @@ func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 	j.cancels.Ring() // notifications during the test of the connection were not received
 	signals := wait.NewSignal()
 	leave := j.work.Join(signals)
+	ctx, stop := context.WithCancel(ctx)
+	forget := context.AfterFunc(j.life, stop)
 	go func() {
 		defer close(signals)
 		defer leave()
+		defer stop()
+		defer forget()
 		j.forward(ctx, conn, signals)
 	}()
 	return signals, nil

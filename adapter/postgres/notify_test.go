@@ -86,6 +86,25 @@ func TestJ11LostNotificationsAreReported(t *testing.T) {
 }
 
 // TestJ11WorkOfThisProcessIsSignalledOnce: at once, and not again when the process receives its own notification.
+func TestJ11NotificationsEndWithTheDB(t *testing.T) {
+	db, _ := open(t)
+	signals, err := db.Jobs().Notify(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.After(10 * time.Second)
+	for open := true; open; {
+		select {
+		case _, open = <-signals:
+		case <-late:
+			t.Fatal("the connection still listens")
+		}
+	}
+}
+
 func TestJ11WorkOfThisProcessIsSignalledOnce(t *testing.T) {
 	db, schema := open(t)
 	here, err := db.Jobs().Notify(t.Context())
