@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -205,4 +206,41 @@ func TestJ19AJobOfALimitThatIsGoneAtTheCommitGoesOn(t *testing.T) {
 	}
 	r, _, err := store.Get(ctx, in.ID)
 	t.Fatalf("the job is %s for %q, %v", r.State, r.WaitsFor, err)
+}
+
+// TestJ6LostLeasesAreReportedWhenTheGateCannotBeTended: they are taken back in a transaction of their own, and no later maintenance finds
+// them again.
+func TestJ6LostLeasesAreReportedWhenTheGateCannotBeTended(t *testing.T) {
+	db, schema := open(t)
+	store, ctx := db.Jobs(), t.Context()
+	name := job.LimitName{Queue: "limited", Name: "x"}
+	if err := store.SetLimit(ctx, job.LimitSetting{LimitName: name, Limit: &policy.JobLimit{Name: "x", Concurrency: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	in := insert()
+	if _, err := store.Enqueue(ctx, []job.Insert{in}); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := store.Claim(ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: in.Queue, Free: 1}}, Lease: time.Millisecond})
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("%d jobs, %v", len(claimed), err)
+	}
+	other, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(ctx)
+	tx, err := other.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, fmt.Sprintf(`LOCK TABLE %s.gate`, pgx.Identifier{schema}.Sanitize())); err != nil {
+		t.Fatal(err)
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	done, err := store.Maintain(limited, job.Maintenance{Limit: 10})
+	if err == nil || len(done.Lost) != 1 || done.Lost[0].Ref != claimed[0].Ref() {
+		t.Errorf("lost leases %+v, %v", done.Lost, err)
+	}
 }
