@@ -3,9 +3,11 @@ package natspolicy
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -30,6 +32,9 @@ type Source struct {
 func Copy(ctx context.Context, bucket jetstream.KeyValue, from Source) error {
 	if err := protocol.CheckName(from.Document); err != nil {
 		return wrap(err)
+	}
+	if u, err := url.Parse(from.URL); err != nil || u.Host == "" { // the parser's error may show a password
+		return errors.New("natspolicy: URL: not an address; write https://host[:port][/path]")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(from.URL, "/")+protocol.LivePath(from.Document), http.NoBody)
 	if err != nil {

@@ -142,6 +142,15 @@ func TestS4CopyBringsAServersRevision(t *testing.T) {
 	client.CloseIdleConnections()
 }
 
+func TestO3CopyShowsNoPasswordOfAURLThatCannotBeRead(t *testing.T) {
+	for _, url := range []string{"https://user:secret@host:port", "https://user:secret@host/%zz", "user:secret@host"} {
+		err := natspolicy.Copy(t.Context(), nil, natspolicy.Source{URL: url, Document: "shop"})
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "https://host") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
 func TestS4WritersOfABucketKeepTheNewest(t *testing.T) {
 	kv := bucket(t)
 	var writers sync.WaitGroup
