@@ -6,11 +6,14 @@ import (
 	"sync"
 )
 
-// maxFree reserves most of the pool's connections for transactions.
-const maxFree = 4
+// maxReaders bounds the connections that read at the same time. Further readers wait for one of them, so that the rest of the pool is left
+// for the writer and for transactions.
+const maxReaders = 6
 
-// readers are the free connections for reading.
+// readers are the connections for reading.
 type readers struct {
+	turns chan struct{} // has an element for each connection in use
+
 	mu     sync.Mutex // guards both
 	free   []*session
 	closed bool
@@ -29,11 +32,11 @@ func (r *readers) take() *session {
 	return s
 }
 
-// give keeps a session for the next reader. It returns false if there is no room for it.
+// give keeps a session for the next reader. It returns false if there are to be no more.
 func (r *readers) give(s *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || len(r.free) >= maxFree {
+	if r.closed {
 		return false
 	}
 	r.free = append(r.free, s)
@@ -56,6 +59,12 @@ func (r *readers) close() error {
 func (s *Jobs) view(ctx context.Context, what string, f func(q querier) error) error {
 	if err := s.check(ctx); err != nil {
 		return err
+	}
+	select {
+	case s.db.readers.turns <- struct{}{}:
+		defer func() { <-s.db.readers.turns }()
+	case <-ctx.Done():
+		return s.db.wrap(what, ctx.Err())
 	}
 	r := s.db.readers.take()
 	if r == nil {

@@ -105,6 +105,7 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 		return nil, fmt.Errorf("sqlite: %s: %w", path, err)
 	}
 	db := &DB{path: path, options: o, pool: sql.OpenDB(connector), turn: wait.NewMutex()}
+	db.readers.turns = make(chan struct{}, maxReaders)
 	db.policies = policysql.New(policyEngine{db})
 	db.pool.SetMaxOpenConns(maxConns)
 	db.pool.SetMaxIdleConns(maxConns)
@@ -114,8 +115,8 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// maxConns bounds the connections: the writer, the one that watches for other processes, readers and transactions.
-const maxConns = 10
+// maxConns bounds the connections: the readers, the writer, the one that watches for other processes, an open transaction and the next.
+const maxConns = maxReaders + 4
 
 // dataSource returns the driver's name of a file. Checkpoints happen at SQLite's default, every 4 MiB of log: a commit that
 // reuses the log is flushed in half the time of one that extends it.
