@@ -19,12 +19,7 @@ type Jobs struct {
 	durable bool // the server flushes writes before it confirms them
 	text    statements
 	flusher *flusher
-	bell    bell
-	mark    string             // payload of the notifications that bell sends
-	work    wait.Bell          // rings when work may be ready
-	cancels wait.Bell          // rings when the cancellation of a running job is requested
-	life    context.Context    // until Close; connections that listen end with it
-	end     context.CancelFunc // of life
+	notices
 	cursors cursors
 	claims  sync.Map // texts of claims, by claimText
 	due     sweep    // of scheduled jobs
@@ -74,7 +69,7 @@ type gateStatements struct {
 }
 
 func newJobs(db *DB, durable bool) *Jobs {
-	j := &Jobs{db: db, durable: durable, mark: newMark(), hurry: wait.NewSignal(), text: statements{
+	j := &Jobs{db: db, durable: durable, hurry: wait.NewSignal(), text: statements{
 		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL), plain: db.sql(plainSQL), copy: db.sql(copySQL),
 		types: db.sql(typesSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), complete: db.sql(completeSQL), judge: db.sql(judgeSQL),
 		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL), anyDue: db.sql(anyDueSQL),
@@ -84,6 +79,7 @@ func newJobs(db *DB, durable bool) *Jobs {
 			addBuckets: db.sql(addBucketsSQL), changeBuckets: db.sql(changeBucketsSQL), dropBuckets: db.sql(dropBucketsSQL), touch: db.sql(touchSQL),
 		},
 	}}
+	j.mark = newMark()
 	j.life, j.end = context.WithCancel(context.Background())
 	j.flusher = newFlusher(j.store)
 	j.tends.Limit, j.tends.Commit = maxTendFor, j.tendFor

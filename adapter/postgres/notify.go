@@ -23,6 +23,16 @@ const (
 	reconnectMax = 5 * time.Second
 )
 
+// notices tell the workers of this process and others what is new.
+type notices struct {
+	bell    bell
+	mark    string             // payload of the notifications that bell sends
+	work    wait.Bell          // rings when work may be ready
+	cancels wait.Bell          // rings when the cancellation of a running job is requested
+	life    context.Context    // until Close; connections that listen end with it
+	end     context.CancelFunc // of life
+}
+
 // bell announces new work: the first time at once, then at most once per ringEvery. The last call is always followed by
 // an announcement.
 type bell struct {
