@@ -2,7 +2,7 @@ package pipeline_test
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,19 +21,26 @@ func TestB4AStepHasALimit(t *testing.T) {
 		"without a wait": {0, 2, 4},
 	} {
 		bubble(t, name, func(t *testing.T) {
-			var running, most atomic.Int64
+			var mu sync.Mutex
+			running, most := 0, 0
+			count := func(change int) {
+				mu.Lock()
+				defer mu.Unlock()
+				running += change
+				most = max(most, running)
+			}
 			task := pipeline.Task[*pipeline.Transaction, string]{Process: func(context.Context, *pipeline.Transaction) (string, error) {
-				most.Store(max(most.Load(), running.Add(1)))
+				count(1)
 				time.Sleep(time.Second)
-				running.Add(-1)
+				count(-1)
 				return "", nil
 			}}
 			p := consumerPolicy(6, 6)
 			p.Steps.Process.Limit = policy.Limit{Concurrency: 2, MaxWait: tt.wait}
 			source := pipeline.NewMemorySource(transactions("a", "b", "c", "d", "e", "f")...)
 			summary, err := pipeline.NewConsumer(source, task, p).Run(bg)
-			if err != nil || summary.Success != tt.success || summary.Redelivered != tt.refused || most.Load() != 2 {
-				t.Errorf("%+v, %v, %d at a time", summary, err, most.Load())
+			if err != nil || summary.Success != tt.success || summary.Redelivered != tt.refused || most != 2 {
+				t.Errorf("%+v, %v, %d at a time", summary, err, most)
 			}
 		})
 	}
