@@ -67,6 +67,10 @@ func (i *importer) enqueueFlow(ctx context.Context, f *flowLines) error {
 		i.rejectFlow(f, f.at(err), err)
 		return nil
 	}
+	if i.strange > 0 {
+		i.rejectFlow(f, f.lines[0], fmt.Errorf("line %d was rejected and may belong to the flow", i.strange))
+		return nil
+	}
 	receipt := job.FlowReceipt{}
 	if !i.options.DryRun {
 		var err error

@@ -3,9 +3,11 @@ package jobline
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -90,6 +92,7 @@ type importer struct {
 	ofFlows int // jobs in flows
 	held    int // bytes in the batch
 	number  int // of the last line
+	strange int // the first rejected line that may belong to any flow; 0 for none
 	bytes   int64
 	result  Result
 }
@@ -97,6 +100,7 @@ type importer struct {
 func (i *importer) line(text []byte, size int) {
 	if text == nil {
 		i.reject(fmt.Errorf("%d bytes, above the limit of %d", size, maxLine))
+		i.strange = cmp.Or(i.strange, i.number)
 		return
 	}
 	if text = bytes.TrimSpace(text); len(text) == 0 {
@@ -109,6 +113,9 @@ func (i *importer) line(text []byte, size int) {
 	}
 	if err != nil {
 		i.reject(err)
+		if !json.Valid(text) || errors.Is(err, errNoFlow) {
+			i.strange = cmp.Or(i.strange, i.number)
+		}
 		return
 	}
 	r := parsed.Request

@@ -133,3 +133,29 @@ func TestADryRunEnqueuesNothing(t *testing.T) {
 		t.Errorf("%+v, %v, %d bytes", r, err, done)
 	}
 }
+
+func TestJ20AFlowIsNotStoredWithoutItsRejectedLines(t *testing.T) {
+	for name, bad := range map[string]string{
+		"unknown field":    `{"type":"a","flow":"f","node":"y","color":1}`,
+		"wrong type":       `{"type":"a","flow":"f","node":"y","priority":"high"}`,
+		"wrong time first": `{"type":"a","run_at":"tomorrow","flow":"f","node":"y"}`,
+		"not JSON":         `{"type":"a","flow":"f","node":"y"`,
+		"two objects":      `{"type":"a","flow":"f","node":"y"} {}`,
+		"no flow":          `{"type":"a","node":"y"}`,
+		"too long":         `{"type":"a","flow":"f","node":"` + strings.Repeat("y", maxLine) + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := memory.Open().Jobs()
+			defer store.Close()
+			file := func(second string) string {
+				return `{"type":"a","flow":"f","node":"x"}` + "\n" + second + "\n" + `{"type":"b"}`
+			}
+			if r := importInto(t, store, file(bad), Options{}); r.Imported != 1 || len(r.Rejected) != 2 {
+				t.Errorf("%d imported, rejected %v; want the job outside flows only", r.Imported, r.Rejected)
+			}
+			if r := importInto(t, store, file(`{"type":"a","flow":"f","node":"y"}`), Options{}); r.Imported != 2 || r.Existing != 1 {
+				t.Errorf("after the line was mended: %+v", r)
+			}
+		})
+	}
+}

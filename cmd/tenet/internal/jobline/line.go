@@ -69,23 +69,35 @@ type Job struct {
 }
 
 // Parse reads one line and checks everything that a store would refuse, but for what the lines of a flow have to do with each other.
+// With an error, the job has only the flow that the line names.
 func Parse(text []byte) (Job, error) {
 	var l Line
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
-		return Job{}, withField(plain(err))
+		return Job{Flow: flowOf(text)}, withField(plain(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return Job{}, errors.New("more than one JSON object on the line")
 	}
 	if l.Flow == "" && l.inFlow() {
-		return Job{}, errors.New("flow: missing, but node, needs or on_failure is set")
+		return Job{}, errNoFlow
 	}
 	plain := l
 	plain.Flow, plain.Node, plain.Needs, plain.OnFailure = "", "", nil, ""
 	r, err := plain.Request()
 	return Job{l.Flow, job.FlowJob{Request: r, Node: l.Node, Needs: l.Needs, OnFailure: l.OnFailure}}, err
+}
+
+var errNoFlow = errors.New("flow: missing, but node, needs or on_failure is set")
+
+// flowOf returns the flow that an invalid line names, "" for none.
+func flowOf(text []byte) string {
+	var l struct {
+		Flow string `json:"flow"`
+	}
+	_ = json.Unmarshal(text, &l) // the line is rejected already
+	return l.Flow
 }
 
 func (l Line) inFlow() bool {
