@@ -15,6 +15,7 @@ import (
 	"github.com/tenetdev/tenet/adapter/http/httpjob"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/monitor"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/periodic"
@@ -291,14 +292,26 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 			continue
 		}
 		pause = poll
-		open := 0
+		open := false
 		for name := range queues() {
-			open += stats[name].Scheduled + stats[name].Ready + stats[name].Running
+			q := stats[name]
+			open = open || q.Scheduled+q.Ready+q.Running > 0 || q.Waiting > 0 && awaitsPlace(ctx, s, name)
 		}
-		if open == 0 {
+		if !open {
 			return
 		}
 	}
+}
+
+// awaitsPlace reports whether a job of a queue waits for a place of a limit. Jobs that wait for others are ready when these end, or
+// stay on hold.
+func awaitsPlace(ctx context.Context, s open.JobStore, queue string) (found bool) {
+	waiting := jobs.Range{Filter: job.Filter{Queue: queue, States: []job.State{job.Waiting}}}
+	err := jobs.EachJob(ctx, s, waiting, func(r *job.Record) bool {
+		found = r.WaitsFor != job.WaitsForNeeds
+		return !found
+	})
+	return found || err != nil
 }
 
 func retention(f *workerFlags) map[job.State]time.Duration {
