@@ -48,20 +48,28 @@ type Options struct {
 const (
 	defaultMaxOutput = 32 << 10
 	defaultKillGrace = 5 * time.Second
+
+	// outputGrace is how long output is read after the command has ended, if a process that it left behind keeps it open.
+	outputGrace = 250 * time.Millisecond
 )
 
 // ExitError reports a command that failed.
 type ExitError struct {
-	Code   int
-	Stderr string // its last lines
+	Code   int            // -1 if a signal ended it
+	Signal syscall.Signal // 0 if it exited
+	Stderr string         // its last lines
 }
 
 // Error implements error.
 func (e *ExitError) Error() string {
-	if e.Stderr == "" {
-		return fmt.Sprintf("exec: exit code %d", e.Code)
+	text := fmt.Sprintf("exec: exit code %d", e.Code)
+	if e.Signal != 0 {
+		text = fmt.Sprintf("exec: ended by signal %d (%v)", int(e.Signal), e.Signal)
 	}
-	return fmt.Sprintf("exec: exit code %d: %s", e.Code, e.Stderr)
+	if e.Stderr != "" {
+		text += ": " + e.Stderr
+	}
+	return text
 }
 
 // Register adds the handler to a worker under [Type].
@@ -84,7 +92,7 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 		cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 		stdout, stderr := &tail{limit: o.MaxOutput}, &tail{limit: o.MaxOutput}
 		cmd.Env, cmd.Dir, cmd.Stdin = env, p.Dir, strings.NewReader(p.Stdin)
-		cmd.Stdout, cmd.Stderr = stdout, stderr
+		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, outputGrace
 		group, err := procgroup.Start(cmd)
 		if err != nil {
 			return startError(err)
@@ -94,7 +102,11 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 			return fmt.Errorf("exec: stopped: %w", ctx.Err())
 		}
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			return &ExitError{Code: exit.ExitCode(), Stderr: lastLines(stderr.String())}
+			failed := &ExitError{Code: exit.ExitCode(), Stderr: lastLines(stderr.String())}
+			if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+				failed.Signal = status.Signal()
+			}
+			return failed
 		}
 		if err != nil {
 			return fmt.Errorf("exec: %w", err)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -88,6 +90,37 @@ func TestCancelledCommandIsStopped(t *testing.T) {
 	cancel()
 	if err := run(ctx, Payload{Argv: []string{"sleep", "60"}}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+func TestAJobDoesNotWaitForWhatItsCommandLeavesRunning(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	dir := t.TempDir()
+	if err := run(ctx, Payload{Argv: []string{"sh", "-c", "sleep 60 & echo $! >pid"}, Dir: dir}); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(dir + "/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.FindProcess(pid)
+	if err == nil {
+		err = left.Kill()
+	}
+	if err != nil {
+		t.Errorf("what the command left running was not left alone: %v", err)
+	}
+}
+
+func TestASignalThatEndsACommandIsNamed(t *testing.T) {
+	err := run(t.Context(), Payload{Argv: []string{"sh", "-c", "echo oops >&2; kill -9 $$"}})
+	if exit, ok := errors.AsType[*ExitError](err); !ok || exit.Signal != syscall.SIGKILL || err.Error() != "exec: ended by signal 9 (killed): oops" {
+		t.Errorf("%v", err)
 	}
 }
 
