@@ -68,17 +68,25 @@ type Job struct {
 	job.FlowJob
 }
 
-// Parse reads one line and checks everything that a store would refuse, but for what the lines of a flow have to do with each other.
-// With an error, the job has only the flow that the line names.
-func Parse(text []byte) (Job, error) {
-	var l Line
+// Read reads the fields of one line, and refuses unknown ones. It does not check what they hold.
+func Read(text []byte) (l Line, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
-		return Job{Flow: flowOf(text)}, withField(plain(err))
+		return l, withField(plain(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Job{}, errors.New("more than one JSON object on the line")
+		return l, errors.New("more than one JSON object on the line")
+	}
+	return l, nil
+}
+
+// Parse reads one line and checks everything that a store would refuse, but for what the lines of a flow have to do with each other.
+// With an error, the job has the flow that the line names, if that can be read.
+func Parse(text []byte) (Job, error) {
+	l, err := Read(text)
+	if err != nil {
+		return Job{Flow: flowOf(text)}, err
 	}
 	if l.Flow == "" && l.inFlow() {
 		return Job{}, errNoFlow

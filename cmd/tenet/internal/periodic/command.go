@@ -122,21 +122,22 @@ func fileFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("file", "", "file of periodic jobs; - is stdin")
 }
 
-// entryOf describes a periodic job as a file does.
-func entryOf(p job.Periodic) (periodicEntry, error) {
+// entryOf describes a periodic job as a file does, without secrets.
+func entryOf(p job.Periodic, hidden *jobs.Secrets) (periodicEntry, error) {
 	e := periodicEntry{Name: p.Name, Cron: p.Cron, Missed: string(p.Missed)}
 	if p.Location != nil {
 		e.TimeZone = p.Location.String()
 	}
 	r := p.Request
-	e.Job = jobline.Line{Type: r.Type, Queue: r.Queue, MaxAttempts: r.MaxAttempts, Priority: r.Priority}
+	e.Job = jobline.Line{Type: r.Type, Queue: r.Queue, MaxAttempts: r.MaxAttempts, Priority: r.Priority, Meta: hidden.Map(r.Meta)}
 	if r.Timeout > 0 {
 		e.Job.Timeout = jobline.Timeout(r.Timeout.String())
 	}
-	var err error
-	if r.Payload != nil {
-		e.Job.Payload, err = json.Marshal(r.Payload)
+	if r.Payload == nil {
+		return e, nil
 	}
+	payload, err := json.Marshal(r.Payload)
+	e.Job.Payload = hidden.Payload(payload)
 	return e, err
 }
 
@@ -193,11 +194,10 @@ func printList(a *cli.App, periodic []job.PeriodicState, hidden *jobs.Secrets, f
 		if err != nil {
 			return err
 		}
-		e, err := entryOf(p.Periodic)
+		e, err := entryOf(p.Periodic, hidden)
 		if err != nil {
 			return err
 		}
-		e.Job.Payload = hidden.Payload(e.Job.Payload)
 		list[i] = periodicJSON{periodicEntry: e, Next: next, Source: api.SourceDocument}
 		if p.Set.Value != nil {
 			list[i].Source, list[i].SetBy, list[i].SetAt = api.SourceOperator, p.Set.By, p.Set.At
@@ -219,7 +219,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 		Use: "run NAME [--file FILE]", Short: "Enqueue a periodic job now, in addition to its schedule", Args: cobra.ExactArgs(1),
 		Example: "  tenet periodic run nightly-report --file nightly.yaml --store sqlite:jobs.db",
 	}
-	store, file, log := open.JobsFlag(cmd), fileFlag(cmd), recording.OperatorFlag(cmd)
+	store, file, log, hidden := open.JobsFlag(cmd), fileFlag(cmd), recording.OperatorFlag(cmd), jobs.SecretFlags(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be enqueued, without storing it")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
@@ -232,7 +232,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 			if i < 0 {
 				return cli.Fail(cli.ExitNotFound, fmt.Errorf("the store and the file have no periodic job %q", args[0]))
 			}
-			entry, err := entryOf(list[i].Periodic)
+			entry, err := entryOf(list[i].Periodic, hidden)
 			if err != nil {
 				return err
 			}

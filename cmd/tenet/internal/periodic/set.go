@@ -2,7 +2,6 @@ package periodic
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/job"
@@ -63,7 +63,8 @@ func (e *periodicEntry) setting(text string) (job.Setting, error) {
 	if text == "" {
 		return job.Setting{}, cli.Usagef(`--job is missing; write a job line such as {"type":"http","payload":{"url":"https://example.com/"}}`)
 	}
-	if err := json.Unmarshal([]byte(text), &e.Job); err != nil {
+	var err error
+	if e.Job, err = jobline.Read([]byte(text)); err != nil {
 		return job.Setting{}, cli.Usagef("--job: %w", err)
 	}
 	p, problems := e.periodic()
