@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -99,15 +101,34 @@ func (a *App) readConfig(root *cobra.Command) (map[string]setting, error) {
 	case err != nil:
 		return nil, Usagef("config file: %w", err)
 	}
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	document, err := ReadYAML(text)
+	if err != nil {
 		return nil, Usagef("%s: %w", path, err)
 	}
 	c := config{path: path, settings: map[string]setting{}}
-	if len(document.Content) > 0 {
-		c.section(root, nil, document.Content[0])
+	if document != nil {
+		c.section(root, nil, document)
 	}
 	return c.settings, errors.Join(c.faults...)
+}
+
+// ReadYAML returns the only document of a text, or nil if the text is empty.
+func ReadYAML(text []byte) (*yaml.Node, error) {
+	var document, next yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	err := decoder.Decode(&document)
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	if err == nil {
+		if err = decoder.Decode(&next); err == nil {
+			return nil, fmt.Errorf("line %d: more than one document; keep one per file", next.Line)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return document.Content[0], nil
 }
 
 // defaultConfig returns the default path of the config file, or "" if there is no home directory.

@@ -33,8 +33,8 @@ var yamlLine = regexp.MustCompile(`line (\d+)`)
 
 func parsePeriodic(path string, text []byte) *periodicFile {
 	f := &periodicFile{path: path}
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	root, err := cli.ReadYAML(text)
+	if err != nil {
 		at := &yaml.Node{Line: 1, Column: 1}
 		if found := yamlLine.FindStringSubmatch(err.Error()); found != nil {
 			at.Line, _ = strconv.Atoi(found[1]) // digits
@@ -42,10 +42,9 @@ func parsePeriodic(path string, text []byte) *periodicFile {
 		f.fault(at, "", strings.TrimPrefix(err.Error(), "yaml: "))
 		return f
 	}
-	if len(document.Content) == 0 { // an empty file has no jobs
+	if root == nil { // an empty file has no jobs
 		return f
 	}
-	root := document.Content[0]
 	if root.Kind != yaml.SequenceNode {
 		f.fault(root, "", "expected a list of {name, cron, time_zone, missed, job}")
 		return f
