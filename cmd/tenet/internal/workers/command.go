@@ -116,6 +116,9 @@ func worker(ctx context.Context, a *cli.App, f *workerFlags) (err error) {
 	if f.lease < time.Second || f.lease > job.MaxLease {
 		return cli.Usagef("--lease: %s is not between 1s and %s", f.lease, job.MaxLease)
 	}
+	if err := f.once.check(); err != nil {
+		return err
+	}
 	log := a.Logger(a.Stderr, f.verbose)
 	changes, queues := &recording.Changes{}, &servedQueues{flags: f, log: log}
 	provider, set, err := a.FollowDocument(ctx, f.document, log, func(next *policy.Set) {

@@ -28,6 +28,14 @@ func (f *onceFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: a handler may run again if its worker was killed while it ran")
 }
 
+func (f *onceFlags) check() error {
+	if f.store == "" && f.key != "id" {
+		return cli.Usagef("--idempotency-key needs --idempotency-store")
+	}
+	_, err := f.keyOf()
+	return err
+}
+
 // keyOf returns the function that derives the idempotency key of a job, or nil for its ID.
 func (f *onceFlags) keyOf() (func(j job.Job[[]byte]) string, error) {
 	if f.key == "id" {
