@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/job"
@@ -26,12 +27,13 @@ type FilterFlags struct {
 	before, after       string
 	states              []string
 	text                string // in the grammar of filters
+	flags               *pflag.FlagSet
 }
 
 // AddFilterFlags adds the flags that select jobs.
 func AddFilterFlags(cmd *cobra.Command) *FilterFlags {
-	f := &FilterFlags{}
 	flags := cmd.Flags()
+	f := &FilterFlags{flags: flags}
 	flags.StringVar(&f.queue, "queue", "", "only jobs of this queue")
 	flags.StringVar(&f.jobType, "type", "", "only jobs of this type")
 	flags.StringVar(&f.err, "error", "", "only jobs whose last error contains this")
@@ -48,6 +50,11 @@ func (f *FilterFlags) add(terms []string) {
 
 // Filter returns the filter of all flags, for jobs in the given states that the flags select too.
 func (f *FilterFlags) Filter(states ...job.State) (job.Filter, error) {
+	for _, name := range []string{"queue", "type", "error", "created-before", "created-after", "filter"} {
+		if flag := f.flags.Lookup(name); flag.Changed && flag.Value.String() == "" { // such as an unset variable of a script
+			return job.Filter{}, cli.Usagef("--%s is empty: write a value, or leave the flag out", name)
+		}
+	}
 	out, err := job.ParseFilter(f.text, time.Now())
 	if err != nil {
 		return out, cli.Usagef("%w", err)
