@@ -21,7 +21,7 @@ const (
 const cancelPoll = 100 * time.Millisecond
 
 // cancelled returns the outcome of a requested cancellation: the state that the job ended in or, unless waits is set, that its
-// worker has not answered yet.
+// worker has not answered yet. With an error, the outcome is pending.
 func cancelled(ctx context.Context, s open.JobStore, id string, waits bool) (string, error) {
 	for {
 		r, _, err := s.Get(ctx, id)
@@ -29,14 +29,14 @@ func cancelled(ctx context.Context, s open.JobStore, id string, waits bool) (str
 		case errors.Is(err, job.ErrNotFound):
 			return cancelGone, nil
 		case err != nil:
-			return "", err
+			return cancelPending, err
 		case r.State != job.Running:
 			return string(r.State), nil
 		case !waits:
 			return cancelPending, nil
 		}
 		if wait.For(ctx, cancelPoll) != nil {
-			return "", context.Cause(ctx)
+			return cancelPending, context.Cause(ctx)
 		}
 	}
 }

@@ -120,10 +120,11 @@ func changeJobs(ctx context.Context, a *cli.App, s open.JobStore, c change) erro
 			return err
 		}
 	}
-	if err := result.apply(ctx, s, c, allowed); err != nil {
-		return err
+	failed := result.apply(ctx, s, c, allowed)
+	if failed == nil {
+		failed = result.failure()
 	}
-	return errors.Join(a.Print(c.form, result, func(w io.Writer) { result.write(w, c.done) }), result.failure())
+	return errors.Join(a.Print(c.form, result, func(w io.Writer) { result.write(w, c.done) }), failed)
 }
 
 // look returns the jobs whose states allow an action, and records the others in the result.
@@ -144,31 +145,29 @@ func (c *changeResult) look(ctx context.Context, s open.JobStore, action job.Act
 	return allowed, nil
 }
 
-// apply changes the jobs one by one and records the result of each.
-func (c *changeResult) apply(ctx context.Context, s open.JobStore, what change, list []*job.Record) error {
+// apply changes the jobs one by one, up to the first error, and records the result of each.
+func (c *changeResult) apply(ctx context.Context, s open.JobStore, what change, list []*job.Record) (err error) {
 	for _, r := range list {
-		changed, err := s.Change(ctx, what.action, job.Filter{IDs: []string{r.ID}}, 1)
-		switch {
-		case err != nil:
-			return err
-		case len(changed) == 0: // its state has changed meanwhile
+		var changed []string
+		if changed, err = s.Change(ctx, what.action, job.Filter{IDs: []string{r.ID}}, 1); err != nil {
+			break
+		}
+		if len(changed) == 0 { // its state has changed meanwhile
 			c.Conflict = append(c.Conflict, r.ID)
-		default:
+		} else {
 			c.Changed = append(c.Changed, r.ID)
 		}
 	}
 	if what.action != job.ActionCancel {
-		return nil
+		return err
 	}
 	c.Outcomes = map[string]string{}
 	for _, id := range c.Changed {
-		outcome, err := cancelled(ctx, s, id, what.wait)
-		if err != nil {
-			return err
+		if c.Outcomes[id] = cancelPending; err == nil {
+			c.Outcomes[id], err = cancelled(ctx, s, id, what.wait)
 		}
-		c.Outcomes[id] = outcome
 	}
-	return nil
+	return err
 }
 
 func (c *changeResult) write(w io.Writer, verb string) {

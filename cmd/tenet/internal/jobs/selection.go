@@ -111,15 +111,22 @@ func (c *change) selected(ctx context.Context, a *cli.App, s open.JobStore, f jo
 		}
 	}
 	changed, failed := Change(ctx, s, c.action, job.Filter{IDs: ids, States: f.States})
-	if result.Changed = len(changed); c.action == job.ActionCancel && failed == nil {
+	result.Changed = len(changed)
+	switch {
+	case c.action != job.ActionCancel:
+	case failed != nil:
+		result.Outcomes = map[string]int{cancelPending: len(changed)}
+	default:
 		result.Outcomes, failed = outcomes(ctx, s, changed, c.wait)
 	}
 	return errors.Join(failed, a.Print(c.form, result, func(w io.Writer) { result.write(w, c.done) }))
 }
 
-// outcomes counts the outcomes of requested cancellations. If waits is set, it waits for the running jobs to end.
+// outcomes counts the outcomes of requested cancellations. If waits is set, it waits for the running jobs to end. With an error, those that
+// are not known are pending.
 func outcomes(ctx context.Context, s open.JobStore, ids []string, waits bool) (map[string]int, error) {
-	counts := map[string]int{string(job.Cancelled): len(ids)}
+	all := len(ids)
+	counts := map[string]int{string(job.Cancelled): all}
 	count := func(outcome string, n int) {
 		if n > 0 {
 			counts[outcome] += n
@@ -139,7 +146,7 @@ func outcomes(ctx context.Context, s open.JobStore, ids []string, waits bool) (m
 				return true
 			})
 			if err != nil {
-				return nil, err
+				return map[string]int{cancelPending: all}, err
 			}
 		}
 		if len(running) == 0 || !waits {
@@ -147,7 +154,8 @@ func outcomes(ctx context.Context, s open.JobStore, ids []string, waits bool) (m
 			return counts, nil
 		}
 		if ids = running; wait.For(ctx, cancelPoll) != nil {
-			return nil, context.Cause(ctx)
+			count(cancelPending, len(running))
+			return counts, context.Cause(ctx)
 		}
 	}
 }
