@@ -172,7 +172,7 @@ func unseal(a *cli.App, codec job.Codec, r *job.Record) {
 		if err == nil {
 			*text = plain
 		} else if !errors.Is(err, job.ErrNoKey) {
-			a.Warn(err.Error())
+			a.Warn("%v", err)
 		}
 	}
 }
