@@ -191,6 +191,8 @@ func (f *enqueueFlags) enqueueFlow(ctx context.Context, a *cli.App, s enqueuer, 
 
 type importFlags struct {
 	path            string
+	file            io.ReadCloser // at path
+	size            int64
 	window          time.Duration
 	migrate, dryRun bool
 	form            *string
@@ -224,6 +226,11 @@ Invalid lines are reported by number, and the others are imported. Exits with 1 
 	payloads := open.PayloadFlags(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		f.path = args[0]
+		var err error
+		if f.file, f.size, err = a.OpenInput(cmd.Context(), f.path); err != nil { // first, so that a missing file leaves no store behind
+			return err
+		}
+		defer f.file.Close()
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store, Create: true, Migrate: f.migrate, DryRun: f.dryRun}, func(s open.JobStore) error {
 			client, err := payloads.Client(cmd.Context(), a, s)
 			if err != nil {
@@ -236,23 +243,18 @@ Invalid lines are reported by number, and the others are imported. Exits with 1 
 }
 
 func importFile(ctx context.Context, a *cli.App, s enqueuer, f *importFlags) error {
-	file, size, err := a.OpenInput(ctx, f.path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
 	kinds := map[jobKind]bool{}
 	o := jobline.Options{Window: f.window, DryRun: f.dryRun, Enqueued: func(r job.Request) { kinds[kindOfJob(r)] = true }}
 	clear := func() {}
-	if cli.IsTerminal(a.Stderr) && size > 0 {
+	if cli.IsTerminal(a.Stderr) && f.size > 0 {
 		var bar func(done, total int64, text string)
 		bar, clear = a.Bar()
-		o.Progress = func(bytes int64, lines int) { bar(bytes, size, cli.Count(lines, "line")) }
+		o.Progress = func(bytes int64, lines int) { bar(bytes, f.size, cli.Count(lines, "line")) }
 	}
-	result, failed := jobline.Import(ctx, s.client, file, o)
+	result, failed := jobline.Import(ctx, s.client, f.file, o)
 	clear()
 	warnUntaken(ctx, a, s.store, kinds)
-	err = a.Print(*f.form, result, func(w io.Writer) {
+	err := a.Print(*f.form, result, func(w io.Writer) {
 		verb := "imported"
 		if f.dryRun {
 			verb = "would be imported"
