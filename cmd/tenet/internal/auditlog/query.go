@@ -181,7 +181,7 @@ type tailer struct {
 
 // last prints the last n matching events.
 func (t *tailer) last(ctx context.Context, n int) error {
-	last := make([][]byte, 0, n)
+	var last [][]byte
 	err := t.log.Read(ctx, "", func(cursor string, line []byte) error {
 		t.cursor = cursor
 		_, wanted, err := t.filter.match(line)
