@@ -274,6 +274,9 @@ func getCommand(a *cli.App) *cobra.Command {
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
+		if *number < 0 {
+			return cli.Usagef("--revision %d: write the number of a revision", *number)
+		}
 		d, err := target(ctx)
 		if err != nil {
 			return err

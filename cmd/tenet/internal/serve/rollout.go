@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func (s *share) Set(text string) error {
 	number, isPercent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	value, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || !isPercent || !(value > 0 && value <= 10_000) {
-		return cli.Usagef("%q: write a share above 0, such as 1%%", text)
+		return errors.New("write a share above 0, such as 1%")
 	}
 	*s = share(value / 100)
 	return nil
