@@ -33,7 +33,7 @@ func (a *App) OpenInput(ctx context.Context, path string) (io.ReadCloser, int64,
 			_, err := io.Copy(write, a.Stdin)
 			write.CloseWithError(err)
 		}()
-		context.AfterFunc(ctx, func() { read.CloseWithError(context.Cause(ctx)) })
+		context.AfterFunc(ctx, func() { write.CloseWithError(context.Cause(ctx)) }) // reads return the cause
 		return read, 0, nil
 	}
 	file, err := files.Open(path)
