@@ -86,14 +86,15 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 	if o.MaxResponse <= 0 {
 		o.MaxResponse = defaultMaxResponse
 	}
-	client := o.Client
-	if client == nil {
-		client = &http.Client{Transport: netguard.Transport(o.AllowPrivateNetworks), CheckRedirect: redirect}
-	}
+	transport := netguard.Transport(o.AllowPrivateNetworks)
 	return func(ctx context.Context, j job.Job[Payload]) error {
 		req, err := request(ctx, j)
 		if err != nil {
 			return job.Unrecoverable(err)
+		}
+		client := o.Client
+		if client == nil {
+			client = &http.Client{Transport: transport, CheckRedirect: j.Payload.redirect}
 		}
 		resp, err := client.Do(req)
 		if err != nil {
@@ -108,8 +109,12 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 	}
 }
 
-// redirect sends none of the payload's headers, nor its URL as Referer, to another host: they may hold secrets.
-func redirect(req *http.Request, via []*http.Request) error {
+// redirect does not follow a redirect that is the expected answer. It sends none of the payload's headers, nor its URL as Referer, to
+// another host: they may hold secrets.
+func (p *Payload) redirect(req *http.Request, via []*http.Request) error {
+	if slices.Contains(p.ExpectStatus, req.Response.StatusCode) {
+		return http.ErrUseLastResponse
+	}
 	if len(via) >= 10 { // as net/http does
 		return errors.New("stopped after 10 redirects")
 	}

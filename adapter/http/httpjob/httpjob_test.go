@@ -169,6 +169,17 @@ func TestO3ARedirectKeepsThePayloadsHeadersFromOtherHosts(t *testing.T) {
 	}
 }
 
+func TestAnExpectedRedirectIsNotFollowed(t *testing.T) {
+	server := httptest.NewServer(http.RedirectHandler("/elsewhere", http.StatusFound))
+	defer server.Close()
+	for expect, want := range map[string]string{`302`: "", `[200,302]`: "", `301`: "10 redirects"} {
+		err := run(t, Options{AllowPrivateNetworks: true}, `{"url":"`+server.URL+`","expect_status":`+expect+`}`)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", expect, err)
+		}
+	}
+}
+
 func TestO3AnInvalidLocationIsNotShown(t *testing.T) {
 	server := httptest.NewServer(http.RedirectHandler("http://a b/?token=s3cret", http.StatusFound))
 	defer server.Close()
