@@ -85,16 +85,14 @@ func (r *runner) run(ctx context.Context) (err error) {
 		Stdout: r.Stdout, Stderr: r.Stderr, Grace: r.flags.killGrace, Kill: r.Kill,
 	}
 	t, err := retry.NewExecutor(r.options).DoWithTimeline(ctx, r.key, c.Run, r.calls...)
-	if failed := timeline(t); failed != nil {
-		err = errors.Join(err, failed)
-	}
+	failed := timeline(t)
 	if t.Reason == policy.ReasonIdempotencyHit {
 		r.Note("tenet:", "a run with the key %s has succeeded before; nothing was run", r.flags.record.key)
 	}
 	if err == nil {
-		return nil
+		return failed
 	}
-	return cli.Fail(command.ExitCode(err), sentence(t, err))
+	return cli.Fail(command.ExitCode(err), errors.Join(sentence(t, err), failed))
 }
 
 // open sets the options of the call and opens the audit log and the idempotency store.
