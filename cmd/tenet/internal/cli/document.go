@@ -89,6 +89,11 @@ func (a *App) LoadWithin(ctx context.Context, path string, limits map[policy.Sur
 	if err != nil {
 		return nil, err
 	}
+	return a.Parse(path, text, limits)
+}
+
+// Parse is LoadWithin for the text of a document that was read already.
+func (a *App) Parse(path string, text []byte, limits map[policy.Surface]policy.Limits) (*policyfile.Document, error) {
 	document, err := policyfile.Parse(path, text, policyfile.Options{Limits: limits})
 	if refused, ok := errors.AsType[*policyfile.Error](err); ok {
 		a.PrintFaults(refused.Faults)

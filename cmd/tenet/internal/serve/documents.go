@@ -156,7 +156,7 @@ another revision is in force than --base, the document is frozen, or a rollout i
 			return err
 		}
 		if f.dryRun {
-			if _, err := a.Load(ctx, args[0]); err != nil {
+			if _, err := a.Parse(args[0], text, nil); err != nil {
 				return err
 			}
 			return f.printDry(a, t)
