@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"regexp"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
@@ -93,9 +94,14 @@ func encodeYAML(w io.Writer, v any) error {
 	return e.Close()
 }
 
+// old finds texts that the encoder does not quote, but that many readers, those of YAML 1.1, take for booleans or numbers.
+var old = regexp.MustCompile(`^((?i:y|n|yes|no|on|off)|=|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
+
 // block drops JSON's braces, and the quotes that YAML does not need.
 func block(n *yaml.Node) {
-	n.Style = 0
+	if n.Kind != yaml.ScalarNode || !old.MatchString(n.Value) {
+		n.Style = 0
+	}
 	for _, child := range n.Content {
 		block(child)
 	}

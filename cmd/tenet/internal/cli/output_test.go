@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"strings"
 	"testing"
 	"time"
 )
@@ -30,5 +31,18 @@ func TestBrief(t *testing.T) {
 		if got := Brief(d); got != want {
 			t.Errorf("%d: got %s, want %s", d, got, want)
 		}
+	}
+}
+
+func TestTextsThatOldYAMLReadsAsBooleansOrNumbersAreQuoted(t *testing.T) {
+	for _, text := range []string{"yes", "No", "on", "OFF", "y", "=", "12:30:45", "-1:30.5", "true", "null", "1e3", "2020-01-01"} {
+		var out strings.Builder
+		if err := encodeYAML(&out, []string{text}); err != nil || out.String() != "- \""+text+"\"\n" {
+			t.Errorf("%q: %s%v", text, &out, err)
+		}
+	}
+	var out strings.Builder
+	if err := encodeYAML(&out, map[string]any{"a": []any{"not", "noon", "12:30 h", true, 1.5}}); err != nil || out.String() != "a:\n  - not\n  - noon\n  - 12:30 h\n  - true\n  - 1.5\n" {
+		t.Errorf("%s%v", &out, err)
 	}
 }
