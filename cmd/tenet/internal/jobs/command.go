@@ -1,7 +1,10 @@
 package jobs
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -93,8 +96,11 @@ type Listing struct {
 // Print prints jobs of a store.
 func Print(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 	list := []api.Job{}
-	if l.After != "" && uuid.Validate(l.After) != nil {
+	switch {
+	case l.After != "" && uuid.Validate(l.After) != nil:
 		return cli.Usagef("--after %q: write the ID of a job", l.After)
+	case l.Form == cli.FormJSONL:
+		return printLines(ctx, a, s, l)
 	}
 	err := EachJob(ctx, s, Range{l.Filter, l.After}, func(r *job.Record) bool {
 		list = append(list, NewJSON(l.Hidden.hide(r), nil))
@@ -104,6 +110,21 @@ func Print(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 		return err
 	}
 	return a.Print(l.Form, list, func(w io.Writer) { writeTable(w, list) })
+}
+
+// printLines prints each job when it is read: millions of them do not fit into memory.
+func printLines(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
+	out := bufio.NewWriter(a.Stdout)
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	n := 0
+	var failed error
+	err := EachJob(ctx, s, Range{l.Filter, l.After}, func(r *job.Record) bool {
+		failed = lines.Encode(NewJSON(l.Hidden.hide(r), nil))
+		n++
+		return failed == nil && n != l.Limit
+	})
+	return cmp.Or(err, failed, out.Flush())
 }
 
 // writeTable prints a line for each job.
