@@ -43,6 +43,8 @@ type Options struct {
 	MaxOutput int
 	// KillGrace is the time between SIGTERM and SIGKILL for a command that must stop. Default 5 s.
 	KillGrace time.Duration
+	// Kill kills all running commands when it is closed, and fails their attempts. May be nil.
+	Kill <-chan struct{}
 }
 
 const (
@@ -97,8 +99,24 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 		if err != nil {
 			return startError(err)
 		}
-		err = group.Wait(ctx, func() procgroup.Stop { return procgroup.Stop{Grace: o.KillGrace} })
-		if ctx.Err() != nil {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		go func() {
+			select {
+			case <-o.Kill:
+				cancel(errKilled)
+			case <-ctx.Done():
+			}
+		}()
+		stopped := false
+		err = group.Wait(ctx, func() procgroup.Stop {
+			stopped = true
+			return procgroup.Stop{Grace: o.KillGrace, Kill: o.Kill}
+		})
+		switch {
+		case stopped && errors.Is(context.Cause(ctx), errKilled):
+			return errKilled
+		case stopped:
 			return fmt.Errorf("exec: stopped: %w", ctx.Err())
 		}
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -119,6 +137,8 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 		return nil
 	}
 }
+
+var errKilled = errors.New("exec: killed, because the worker was stopped at once")
 
 // startError makes the job dead if the command can never start. A lack of processes, files or memory is temporary.
 func startError(err error) error {

@@ -93,6 +93,26 @@ func TestCancelledCommandIsStopped(t *testing.T) {
 	}
 }
 
+func TestKillEndsACommandThatIgnoresSignals(t *testing.T) {
+	kill := make(chan struct{})
+	dir := t.TempDir()
+	done := make(chan error)
+	go func() {
+		p := Payload{Argv: []string{"sh", "-c", "trap '' TERM; touch started; sleep 60"}, Dir: dir}
+		done <- Handler(Options{KillGrace: time.Hour, Kill: kill})(t.Context(), job.Job[Payload]{Payload: p})
+	}()
+	for {
+		if _, err := os.Stat(dir + "/started"); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	close(kill)
+	if err := <-done; !errors.Is(err, errKilled) {
+		t.Error(err)
+	}
+}
+
 func TestAJobDoesNotWaitForWhatItsCommandLeavesRunning(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

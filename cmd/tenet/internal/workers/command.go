@@ -59,8 +59,8 @@ worker also serves queues that "tenet queues set" names. Periodic jobs of --peri
 "tenet periodic set" and "tenet periodic delete". Workers follow these commands within a second.
 
 SIGTERM and Ctrl-C stop the worker: it stops claiming, gives running jobs --grace to finish, then cancels the rest and
-gives it back to other workers. A second signal ends it at once; other workers then take over when the
-leases have expired (--lease). The log has a line for every dead job and every outage of the store; -v logs every attempt.
+gives it back to other workers. A second signal ends it at once and kills the commands of exec jobs; other workers then take
+over when the leases have expired (--lease). The log has a line for every dead job and every outage of the store; -v logs every attempt.
 
 --audit records every decision before it takes effect; while the log cannot be written, no further attempt starts. With
 --idempotency-store a job's effect happens once per --idempotency-key, even if its worker was killed after the
@@ -201,7 +201,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	w := job.NewWorker(s.store, append(options, job.WithWorkerCodec(codec))...)
 	httpjob.Register(w, httpjob.Options{AllowPrivateNetworks: f.private})
 	if f.exec {
-		execjob.Register(w, execjob.Options{})
+		execjob.Register(w, execjob.Options{Kill: s.Kill})
 	}
 	if watch.Health != nil {
 		watch.Health.Serve(ctx, monitor.Alive, func(context.Context) error { return w.Healthy(monitor.Silence) })
@@ -243,6 +243,9 @@ func (s *service) set() *policy.Set {
 	return nil
 }
 
+// killTime is how long the commands of exec jobs may take to end after the second signal, which kills them.
+const killTime = time.Second
+
 // work runs a worker until a signal, the end of stdin or idleness ends it.
 func (s *service) work(ctx context.Context, w *job.Worker) error {
 	running, stop := context.WithCancel(ctx)
@@ -275,6 +278,10 @@ func (s *service) work(ctx context.Context, w *job.Worker) error {
 		}
 		return err
 	case <-s.Kill:
+		select {
+		case <-done:
+		case <-time.After(killTime):
+		}
 		return errors.New("stopped at once; other workers take over the running jobs when their leases expire")
 	}
 }
