@@ -84,12 +84,12 @@ func tellHowFar(a *cli.App, found job.Found, limit int) {
 	case found.Next == "":
 		return
 	case len(found.Jobs) == limit:
-		cli.Fprintf(a.Stderr, "there may be more: add --below %s\n", found.Next)
+		a.Note("", "there may be more: add --below %s", found.Next)
 		return
 	}
-	cli.Fprintf(a.Stderr, "the time was over: jobs before %s were not looked at; to go on, add --below %[1]s\n", found.Next)
+	a.Note("", "the time was over: jobs before %s were not looked at; to go on, add --below %[1]s", found.Next)
 	if len(found.Unindexed) > 0 {
 		fields := strings.Join(found.Unindexed, " ")
-		cli.Fprintf(a.Stderr, "not indexed: %s; to find it at once: tenet migrate index %[1]s\n", fields)
+		a.Note("", "not indexed: %s; to find it at once: tenet migrate index %[1]s", fields)
 	}
 }

@@ -63,7 +63,7 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 			list = append(list, api.NewRecord(&r, time.Now()))
 		}
 		if more {
-			cli.Fprintf(a.Stderr, "only the first %d are listed; --limit 0 lists all\n", *limit)
+			a.Note("", "only the first %d are listed; --limit 0 lists all", *limit)
 		}
 		return a.Print(*form, list, func(w io.Writer) {
 			cli.Table(w, "KEY\tTENANT\tOPERATION\tSTATE\tATTEMPTS\tCREATED\tLEASE\tOWNER", list, func(r api.Record) []any {
