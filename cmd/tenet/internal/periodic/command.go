@@ -22,6 +22,7 @@ import (
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
 )
 
 // periodicEntry is an entry of a file of periodic jobs.
@@ -245,7 +246,12 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			receipt, err := job.NewClient(s).Enqueue(cmd.Context(), request)
+			var receipt job.Receipt
+			if server, ok := s.(*client.Jobs); ok && list[i].Set.Value != nil { // its settings have no secrets
+				receipt, err = server.RunPeriodic(cmd.Context(), args[0])
+			} else {
+				receipt, err = job.NewClient(s).Enqueue(cmd.Context(), request)
+			}
 			if err != nil {
 				return err
 			}
