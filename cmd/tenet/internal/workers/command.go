@@ -279,7 +279,7 @@ func (s *service) work(ctx context.Context, w *job.Worker) error {
 		return err
 	case <-s.Kill:
 		select {
-		case <-done:
+		case <-done: //nolint:errcheck // however it has ended
 		case <-time.After(killTime):
 		}
 		return errors.New("stopped at once; other workers take over the running jobs when their leases expire")
