@@ -35,7 +35,7 @@ func (c Change) Changed() bool { return c.From != c.To }
 //	   └──Queue──► in line ──first in line, a place─┘
 //	                  └──Cancel──► outside
 type Limiter struct {
-	state places        // while anybody is in line, written under mu only
+	state places        // while anybody is in line, nobody enters but under mu
 	limit atomic.Uint32 // of places; written under mu
 
 	rate     rate
@@ -109,15 +109,21 @@ func (l *Limiter) TryEnter() bool {
 	for {
 		word := l.state.word.Load()
 		if inLine(word) > 0 || inside(word) >= l.limit.Load() {
-			if l.shared != nil {
-				l.want()
-			}
-			return false
+			break
 		}
-		if l.state.word.CompareAndSwap(word, word+1) {
+		if !l.state.word.CompareAndSwap(word, word+1) {
+			continue
+		}
+		if inside(word) < l.limit.Load() {
 			return true
 		}
+		l.free() // the limit was lowered in between, perhaps by one who did not see this attempt inside
+		break
 	}
+	if l.shared != nil {
+		l.want()
+	}
+	return false
 }
 
 // Waiter is a position in the line.
@@ -190,20 +196,17 @@ func (l *Limiter) Leave(result Result, took, now time.Duration) (change Change) 
 	if l.measured.Load() {
 		change = l.measure(result, took, now)
 	}
-	for {
-		word := l.state.word.Load()
-		if inLine(word) > 0 {
-			break
-		}
-		if l.state.word.CompareAndSwap(word, word-1) {
-			return change
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.state.word.Add(^uint64(0)) // − 1
-	l.handOver()
+	l.free()
 	return change
+}
+
+// free frees a place, for the first in line if somebody waits.
+func (l *Limiter) free() {
+	if word := l.state.word.Add(^uint64(0)); inLine(word) > 0 { // − 1
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.handOver()
+	}
 }
 
 // handOver gives free places to those who are first in line. The caller holds mu.

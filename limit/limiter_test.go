@@ -230,3 +230,41 @@ func TestB4APlaceThatIsBeingHandedOverIsNotTaken(t *testing.T) {
 		t.Error("the first in line was not let in")
 	}
 }
+
+// TestB1NobodyEntersUnseenWhileTheLimitIsLowered lowers the limit and looks who is inside, as a process does that gives places back to
+// others: they may take all places but those of the attempts that it saw.
+func TestB1NobodyEntersUnseenWhileTheLimitIsLowered(t *testing.T) {
+	l := New(bounded(4), 0)
+	var running, done atomic.Int64
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			for done.Load() == 0 {
+				if l.TryEnter() {
+					running.Add(1)
+					running.Add(-1)
+					l.Leave(Ignored, 0, 0)
+				}
+			}
+		})
+	}
+	unseen := 0
+	for range 50_000 {
+		l.mu.Lock()
+		l.limit.Store(0)
+		seen := l.Inside()
+		for range 20 {
+			if running.Load() > int64(seen) {
+				unseen++
+				break
+			}
+		}
+		l.setLimit(4)
+		l.mu.Unlock()
+	}
+	done.Store(1)
+	all.Wait()
+	if unseen > 0 {
+		t.Errorf("%d times an attempt was inside that had not been seen", unseen)
+	}
+}
