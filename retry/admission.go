@@ -8,7 +8,6 @@ import (
 	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
-	"github.com/tenetdev/tenet/limit"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -140,7 +139,7 @@ func (r *run) free(l *launch, result circuit.Result) {
 		l.watch.Stop()
 	}
 	var took, now time.Duration
-	if result != circuit.Ignored && (l.hasTicket || l.place.result != limit.Ignored) {
+	if result != circuit.Ignored && (l.hasTicket || l.place.limiter != nil && l.place.limiter.Timed()) {
 		now = r.e.elapsed()
 		if l.began != 0 { // 0 if the plan is not timed, although the breaker may have become one of kind slow since
 			took = now - l.began
