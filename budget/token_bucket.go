@@ -22,13 +22,15 @@ const (
 //
 // In any window of t seconds the attempts allowed cost at most capacity + refill·t.
 type TokenBucket struct {
-	mu       sync.Mutex // in one cache line with all that it guards, and nothing that is read outside
+	world virtual.World // nil outside of a simulation
+	_     [48]byte      // keeps what is read without the lock out of the cache line that follows
+
+	mu       sync.Mutex
 	capacity float64
 	refill   float64       // tokens per second
 	tokens   float64       // at `at`
 	at       time.Duration // since epoch
-	world    virtual.World // nil outside of a simulation
-	_        [8]byte       // makes it one
+	_        [24]byte      // makes it a cache line
 }
 
 // epoch is the zero of the buckets' monotonic clock.
