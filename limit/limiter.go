@@ -35,17 +35,22 @@ func (c Change) Changed() bool { return c.From != c.To }
 //	   └──Queue──► in line ──first in line, a place─┘
 //	                  └──Cancel──► outside
 type Limiter struct {
-	state places        // while anybody is in line, nobody enters but under mu
-	limit atomic.Uint32 // of places; written under mu
+	// What each attempt writes has a cache line of its own.
+	state places       // while anybody is in line, nobody enters but under mu
+	turn  atomic.Int64 // the next one at the rate's even pace
+	_     [48]byte
 
-	rate     rate
-	lot      *sharing.Lot // of the turns of a shared rate; nil for a rate of this process
-	adaptive adaptive
-	measured atomic.Bool // the limit is adaptive
-
-	mu          sync.Mutex // guards the line, and the adaptive limit's windows
+	limit       atomic.Uint32 // of places; written under mu
+	measured    atomic.Bool   // the limit is adaptive
+	rate        atomic.Pointer[rate]
+	lot         *sharing.Lot // of the turns of a shared rate; nil for a rate of this process
 	first, last *Waiter
 	shared      *shared // nil unless the places are shared
+	_           [16]byte
+
+	adaptive adaptive
+	mu       sync.Mutex // guards the line, and the adaptive limit's windows
+	_        [24]byte
 }
 
 // unlimited is the number of places without a concurrency limit.
@@ -71,7 +76,7 @@ func New(p policy.Limit, now time.Duration) *Limiter {
 func (l *Limiter) Update(p policy.Limit, now time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rate.update(p.Rate, now)
+	l.setRate(p.Rate, now)
 	switch {
 	case p.Adaptive.Enabled:
 		learnt := 0
@@ -93,7 +98,7 @@ func (l *Limiter) Update(p policy.Limit, now time.Duration) {
 func (l *Limiter) Timed() bool { return l.measured.Load() }
 
 // Rated reports whether there is a rate limit.
-func (l *Limiter) Rated() bool { return l.lot != nil || l.rate.limits.Load() != nil }
+func (l *Limiter) Rated() bool { return l.lot != nil || l.rate.Load() != nil }
 
 // Limit returns how many attempts may be inside; a very high number if there is no bound.
 func (l *Limiter) Limit() int { return int(l.limit.Load()) }

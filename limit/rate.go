@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/tenetdev/tenet/policy"
@@ -10,35 +9,30 @@ import (
 // rate is a rate limit by the generic cell rate algorithm. It counts in whole nanoseconds; the distance between turns is
 // rounded up, so the rate is never exceeded.
 type rate struct {
-	limits atomic.Pointer[rateLimits] // nil without a rate limit
-	next   atomic.Int64               // the even pace's time for the next turn
-}
-
-type rateLimits struct {
 	apart time.Duration // between two turns
 	ahead time.Duration // how far turns may run ahead of the even pace
 }
 
-// update changes the limits. Turns that were handed out stay, but the next one is no further away than after a full burst at the new
+// setRate changes the rate. Turns that were handed out stay, but the next one is no further away than after a full burst at the new
 // pace: at the old one it may have been hours.
-func (r *rate) update(p policy.Rate, now time.Duration) {
+func (l *Limiter) setRate(p policy.Rate, now time.Duration) {
 	if p.Count <= 0 {
-		r.limits.Store(nil)
+		l.rate.Store(nil)
 		return
 	}
 	apart := (p.Per + time.Duration(p.Count) - 1) / time.Duration(p.Count)
-	limits := &rateLimits{apart: apart, ahead: apart * time.Duration(max(p.Burst, 1)-1)}
-	old := r.limits.Swap(limits)
+	r := &rate{apart: apart, ahead: apart * time.Duration(max(p.Burst, 1)-1)}
+	old := l.rate.Swap(r)
 	if old == nil {
-		r.next.Store(int64(now))
+		l.turn.Store(int64(now))
 		return
 	}
-	if *old == *limits {
+	if *old == *r {
 		return
 	}
-	latest := int64(now + limits.ahead + apart)
-	for next := r.next.Load(); next > latest && !r.next.CompareAndSwap(next, latest); {
-		next = r.next.Load()
+	latest := int64(now + r.ahead + apart)
+	for next := l.turn.Load(); next > latest && !l.turn.CompareAndSwap(next, latest); {
+		next = l.turn.Load()
 	}
 }
 
@@ -57,19 +51,19 @@ func (l *Limiter) Turn(now, longest time.Duration) (t Turn, wait time.Duration, 
 		}
 		return Turn{}, 0, true
 	}
-	limits := l.rate.limits.Load()
-	if limits == nil {
+	r := l.rate.Load()
+	if r == nil {
 		return Turn{}, 0, true
 	}
 	for {
-		next := l.rate.next.Load()
-		wait = max(time.Duration(next)-limits.ahead-now, 0)
+		next := l.turn.Load()
+		wait = max(time.Duration(next)-r.ahead-now, 0)
 		if wait > longest {
 			return Turn{}, wait, false
 		}
-		after := max(next, int64(now)) + int64(limits.apart)
-		if l.rate.next.CompareAndSwap(next, after) {
-			return Turn{after, int64(limits.apart)}, wait, true
+		after := max(next, int64(now)) + int64(r.apart)
+		if l.turn.CompareAndSwap(next, after) {
+			return Turn{after, int64(r.apart)}, wait, true
 		}
 	}
 }
@@ -78,7 +72,7 @@ func (l *Limiter) Turn(now, longest time.Duration) (t Turn, wait time.Duration, 
 // is lost, since the turns after it are taken.
 func (l *Limiter) GiveBack(t Turn) {
 	if t.apart > 0 {
-		l.rate.next.CompareAndSwap(t.next, t.next-t.apart)
+		l.turn.CompareAndSwap(t.next, t.next-t.apart)
 	}
 }
 
@@ -88,9 +82,9 @@ func (l *Limiter) Wait(now time.Duration) time.Duration {
 	if l.lot != nil {
 		return lotWait
 	}
-	limits := l.rate.limits.Load()
-	if limits == nil {
+	r := l.rate.Load()
+	if r == nil {
 		return 0
 	}
-	return max(time.Duration(l.rate.next.Load())-limits.ahead-now, 0)
+	return max(time.Duration(l.turn.Load())-r.ahead-now, 0)
 }
