@@ -39,11 +39,17 @@ CREATE TABLE IF NOT EXISTS {{schema}}.migration (
 );
 `
 
+// record keeps the list of applied versions.
+var record = migrate.Record{
+	Up:   "INSERT INTO {{schema}}.migration (version, name, applied_at) VALUES ({{version}}, '{{name}}', statement_timestamp());\n",
+	Down: "DELETE FROM {{schema}}.migration WHERE version = {{version}};\n",
+}
+
 // Migrate takes the schema up to the newest version, or down by one, and returns the steps with their SQL; with dryRun it
 // changes nothing and returns the steps that are due. All steps are one transaction under a lock, so that any number of
 // processes may migrate at once: one does it and the others find nothing left to do. Down drops tables with their jobs.
 func (db *DB) Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]MigrationStep, error) {
-	set, err := migrate.Load(embedded)
+	set, err := migrate.Load(embedded, record)
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +96,6 @@ func (db *DB) migrate(ctx context.Context, tx pgx.Tx, set *migrate.Set, d migrat
 		if _, err := tx.Exec(ctx, s.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return nil, fmt.Errorf("%s: %w", s, err)
 		}
-		record := `INSERT INTO {{schema}}.migration (version, name, applied_at) VALUES ($1, $2, statement_timestamp())`
-		if d == migrate.Down {
-			record = `DELETE FROM {{schema}}.migration WHERE version = $1 AND name = $2`
-		}
-		if _, err := tx.Exec(ctx, db.sql(record), s.Version, s.Name); err != nil {
-			return nil, err
-		}
 	}
 	return steps, nil
 }
@@ -104,7 +103,7 @@ func (db *DB) migrate(ctx context.Context, tx pgx.Tx, set *migrate.Set, d migrat
 // MigrationStatus lists the versions that this program knows and whether the schema has them. It returns an error for a schema
 // with versions that it does not know.
 func (db *DB) MigrationStatus(ctx context.Context) ([]MigrationStatus, error) {
-	set, err := migrate.Load(embedded)
+	set, err := migrate.Load(embedded, record)
 	if err != nil {
 		return nil, err
 	}

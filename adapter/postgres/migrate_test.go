@@ -128,8 +128,19 @@ func TestJ14ADryRunPrintsSQLThatWorksAndChangesNothing(t *testing.T) {
 	if _, err := db.Jobs().Enqueue(ctx, inserts(1)); err != nil {
 		t.Fatalf("schema %s, migrated by hand: %v", schema, err)
 	}
-	if steps, err := db.Migrate(ctx, postgres.Down, true); err != nil || len(steps) != 0 {
-		t.Fatalf("down without versions: %v, %v", steps, err)
+	if again, err := db.Migrate(ctx, postgres.Up, false); err != nil || len(again) != 0 {
+		t.Fatalf("up after all steps were taken by hand: %v, %v", again, err)
+	}
+	down, err := db.Migrate(ctx, postgres.Down, true)
+	if err != nil || len(down) != 1 {
+		t.Fatalf("down: %v, %v", down, err)
+	}
+	if _, err := conn.Exec(ctx, down[0].SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	status, err := db.MigrationStatus(ctx)
+	if n := len(status); err != nil || status[n-1].Applied || !status[n-2].Applied {
+		t.Errorf("%v, %v", status, err)
 	}
 }
 

@@ -20,11 +20,17 @@ const bookkeeping = `CREATE TABLE IF NOT EXISTS tenet_migration (
 ) STRICT;
 `
 
+// record keeps the list of applied versions, with microseconds since 1970.
+var record = migrate.Record{
+	Up:   "INSERT INTO tenet_migration (version, name, applied_at) VALUES ({{version}}, '{{name}}', CAST(unixepoch('subsec') * 1000000 AS INTEGER));\n",
+	Down: "DELETE FROM tenet_migration WHERE version = {{version}};\n",
+}
+
 // Migrate takes the tables up to the newest version, or down by one, and returns the steps with their SQL; with dryRun it
 // changes nothing and returns the steps that are due. All steps are one transaction, so that any number of processes may
 // migrate at once: one does it and the others find nothing left to do. Down drops tables with their jobs.
 func (db *DB) Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]migrate.Step, error) {
-	set, err := migrate.Load(embedded)
+	set, err := migrate.Load(embedded, record)
 	if err != nil {
 		return nil, err
 	}
@@ -60,15 +66,6 @@ func apply(q querier, steps []migrate.Step) error {
 		if err := q.exec(s.SQL); err != nil {
 			return fmt.Errorf("%s: %w", s, err)
 		}
-		var err error
-		if s.Direction == migrate.Up {
-			err = q.exec(`INSERT INTO tenet_migration (version, name, applied_at) VALUES (?, ?, ?)`, s.Version, s.Name, now().UnixMicro())
-		} else {
-			err = q.exec(`DELETE FROM tenet_migration WHERE version = ?`, s.Version)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -76,7 +73,7 @@ func apply(q querier, steps []migrate.Step) error {
 // MigrationStatus lists the versions that this program knows and whether the file has them. It returns an error for a file
 // with versions that it does not know.
 func (db *DB) MigrationStatus(ctx context.Context) ([]migrate.Status, error) {
-	set, err := migrate.Load(embedded)
+	set, err := migrate.Load(embedded, record)
 	if err != nil {
 		return nil, err
 	}

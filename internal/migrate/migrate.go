@@ -48,7 +48,12 @@ type Status struct {
 // Set holds all versions of a store in order. It is immutable.
 type Set struct {
 	versions []version
+	record   Record
 }
+
+// Record is the SQL with which a step enters its version into the list of applied ones or takes it out. {{version}} and {{name}} stand
+// for the step's.
+type Record struct{ Up, Down string }
 
 type version struct {
 	name     string
@@ -58,14 +63,14 @@ type version struct {
 var fileName = regexp.MustCompile(`^(\d{3})_([a-z0-9_]+)\.(up|down)\.sql$`)
 
 // Load reads the .sql files of the folder "migrations". It returns an error unless the versions go from 1 without gaps and each
-// has both directions.
-func Load(files fs.FS) (*Set, error) {
+// has both directions. Each step ends with its record.
+func Load(files fs.FS, record Record) (*Set, error) {
 	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
 	slices.Sort(names)
-	s := &Set{}
+	s := &Set{record: record}
 	for _, file := range names { // "down" comes before "up"
 		part := fileName.FindStringSubmatch(path.Base(file))
 		if part == nil {
@@ -145,11 +150,12 @@ func (s *Set) check(applied []Applied) (map[int]time.Time, error) {
 
 func (s *Set) step(number int, d Direction, schema string) Step {
 	v := s.versions[number-1]
-	text := v.up
+	text, record := v.up, s.record.Up
 	if d == Down {
-		text = v.down
+		text, record = v.down, s.record.Down
 	}
-	return Step{Version: number, Name: v.name, Direction: d, SQL: Render(text, schema)}
+	record = strings.NewReplacer("{{version}}", strconv.Itoa(number), "{{name}}", v.name).Replace(record)
+	return Step{Version: number, Name: v.name, Direction: d, SQL: Render(text+"\n"+record, schema)}
 }
 
 // Render replaces every {{schema}} with schema, which the caller has quoted.

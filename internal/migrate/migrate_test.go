@@ -21,7 +21,7 @@ func files(names ...string) fstest.MapFS {
 
 func load(t *testing.T) *migrate.Set {
 	t.Helper()
-	s, err := migrate.Load(files("001_jobs.up.sql", "001_jobs.down.sql", "002_audit.up.sql", "002_audit.down.sql"))
+	s, err := migrate.Load(files("001_jobs.up.sql", "001_jobs.down.sql", "002_audit.up.sql", "002_audit.down.sql"), migrate.Record{Up: "INSERT {{version}} '{{name}}';", Down: "DELETE {{version}};"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestJ14PlanListsWhatIsMissingInOrder(t *testing.T) {
 
 func TestJ14SQLIsRendered(t *testing.T) {
 	steps, err := load(t).Plan(migrate.Up, nil, `"my schema"`)
-	if err != nil || steps[1].SQL != "-- 002_audit.up.sql\nSELECT '\"my schema\".x', '\"my schema\".y';" {
+	if err != nil || steps[1].SQL != "-- 002_audit.up.sql\nSELECT '\"my schema\".x', '\"my schema\".y';\nINSERT 2 'audit';" {
 		t.Fatalf("%+v, %v", steps, err)
 	}
 }
@@ -96,7 +96,7 @@ func TestJ14InconsistentFilesAreRejected(t *testing.T) {
 		"two names":      files("001_a.up.sql", "001_a.down.sql", "001_b.up.sql", "001_b.down.sql"),
 		"a strange name": files("1.up.sql"),
 	} {
-		if _, err := migrate.Load(set); err == nil {
+		if _, err := migrate.Load(set, migrate.Record{}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
