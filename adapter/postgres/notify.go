@@ -228,7 +228,9 @@ func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals wait.Signal)
 			_ = backoff.Wait(ctx)
 			continue
 		}
-		backoff.Reset()
+		if news != nil { // a connection that was restored may end at once
+			backoff.Reset()
+		}
 		if news == nil || news.Payload == cancelPayload {
 			j.cancels.Ring()
 		}

@@ -1,21 +1,23 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	neturl "net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/postgres"
 )
 
-// dropProxy forwards connections to the server and drops its notifications, as a transaction pooler does. It returns the URL
-// to connect to.
-func dropProxy(t *testing.T) string {
+// proxy forwards connections to the server, whose messages it shows to see: it drops those for which see says so, and ends the connection
+// after the last. It returns the URL to connect to.
+func proxy(t *testing.T, see func(kind byte, body []byte) (drop, last bool)) string {
 	t.Helper()
 	u, err := neturl.Parse(url)
 	if err != nil {
@@ -44,7 +46,7 @@ func dropProxy(t *testing.T) string {
 			}()
 			go func() {
 				defer client.Close()
-				dropNotifications(client, upstream)
+				copyMessages(client, upstream, see)
 			}()
 		}
 	}()
@@ -52,8 +54,8 @@ func dropProxy(t *testing.T) string {
 	return u.String()
 }
 
-// dropNotifications copies messages: a byte for the type, and four for the length that includes them.
-func dropNotifications(to io.Writer, from io.Reader) {
+// copyMessages copies messages: a byte for the type, and four for the length that includes them.
+func copyMessages(to io.Writer, from io.Reader, see func(kind byte, body []byte) (drop, last bool)) {
 	var head [5]byte
 	for {
 		if _, err := io.ReadFull(from, head[:]); err != nil {
@@ -63,17 +65,19 @@ func dropNotifications(to io.Writer, from io.Reader) {
 		if _, err := io.ReadFull(from, body); err != nil {
 			return
 		}
-		if head[0] == 'A' {
+		drop, last := see(head[0], body)
+		if drop {
 			continue
 		}
-		if _, err := to.Write(append(head[:], body...)); err != nil {
+		if _, err := to.Write(append(head[:], body...)); err != nil || last {
 			return
 		}
 	}
 }
 
 func TestJ11LostNotificationsAreReported(t *testing.T) {
-	db := openAt(t, dropProxy(t), "deaf")
+	pooler := func(kind byte, _ []byte) (drop, last bool) { return kind == 'A', false }
+	db := openAt(t, proxy(t, pooler), "deaf")
 	if _, err := db.Migrate(context.Background(), postgres.Up, false); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +89,36 @@ func TestJ11LostNotificationsAreReported(t *testing.T) {
 	}
 }
 
-// TestJ11WorkOfThisProcessIsSignalledOnce: at once, and not again when the process receives its own notification.
+// TestJ11ConnectionsThatListenAreNotRestoredInARush is about a proxy that ends each connection once it listens.
+func TestJ11ConnectionsThatListenAreNotRestoredInARush(t *testing.T) {
+	db, schema := open(t)
+	var hostile, listened atomic.Bool
+	var listens atomic.Int64
+	far := openAt(t, proxy(t, func(kind byte, body []byte) (drop, last bool) {
+		if kind == 'C' && bytes.HasPrefix(body, []byte("LISTEN")) {
+			listens.Add(1)
+			listened.Store(true)
+		}
+		return false, hostile.Load() && (kind == 'A' || kind == 'Z' && listened.Swap(false)) // Z ends the answer to LISTEN
+	}), schema)
+	ctx, cancel := context.WithCancel(t.Context())
+	signals, err := far.Jobs().Notify(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hostile.Store(true)
+	if _, err := db.Jobs().Enqueue(ctx, inserts(1)); err != nil { // the notification ends the first connection
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	cancel()
+	for range signals {
+	}
+	if n := listens.Load(); n < 2 || n > 12 {
+		t.Errorf("%d connections listened in a second", n)
+	}
+}
+
 func TestJ11NotificationsEndWithTheDB(t *testing.T) {
 	db, _ := open(t)
 	signals, err := db.Jobs().Notify(context.Background())
@@ -105,6 +138,7 @@ func TestJ11NotificationsEndWithTheDB(t *testing.T) {
 	}
 }
 
+// TestJ11WorkOfThisProcessIsSignalledOnce: at once, and not again when the process receives its own notification.
 func TestJ11WorkOfThisProcessIsSignalledOnce(t *testing.T) {
 	db, schema := open(t)
 	here, err := db.Jobs().Notify(t.Context())
