@@ -67,7 +67,7 @@ func (h *Hub) Run(ctx context.Context) {
 		pause := syncInterval
 		if err := h.sync(ctx); err != nil && ctx.Err() == nil {
 			if backoff.Failures() == 0 {
-				h.logger.Warn("the policy store does not answer", "error", err)
+				h.logger.Warn("the policy store cannot be read", "error", err)
 			}
 			pause = backoff.Failed()
 		} else {
@@ -96,7 +96,7 @@ func (h *Hub) watch(ctx context.Context) <-chan struct{} {
 	return changes
 }
 
-// sync loads the documents that have changed, of those that someone has asked for.
+// sync loads the documents that have changed, of those that someone has asked for. One that cannot be read keeps its last view.
 func (h *Hub) sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -108,6 +108,7 @@ func (h *Hub) sync(ctx context.Context) error {
 	page := func(after string, limit int) ([]policystore.Document, error) {
 		return h.store.Documents(ctx, after, limit)
 	}
+	var faults []error
 	for state, err := range paging.All("", pageSize, page, func(d policystore.Document) string { return d.Name }) {
 		if err != nil {
 			return err
@@ -119,12 +120,12 @@ func (h *Hub) sync(ctx context.Context) error {
 		if v := d.view.Load(); v != nil && v.Version >= state.Version && v.keys == keys.Version {
 			continue
 		}
-		if err := d.load(ctx, h.store, keys); err != nil {
-			return fmt.Errorf("document %q: %w", state.Name, err)
+		if err := d.load(ctx, h.store, keys); err != nil { // the others do not suffer from it
+			faults = append(faults, fmt.Errorf("document %q: %w", state.Name, err))
 		}
 	}
 	h.synced.Store(time.Now().UnixNano())
-	return nil
+	return errors.Join(faults...)
 }
 
 // held returns a document that someone has asked for, or nil.

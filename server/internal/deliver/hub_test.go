@@ -28,6 +28,7 @@ import (
 type broken struct {
 	policystore.Store
 	down atomic.Bool
+	lost atomic.Bool // revision 2 of the document "lost"
 }
 
 var errDown = errors.New("the store is down")
@@ -51,6 +52,13 @@ func (s *broken) Document(ctx context.Context, name string) (policystore.Documen
 		return policystore.Document{}, err
 	}
 	return s.Store.Document(ctx, name)
+}
+
+func (s *broken) Revision(ctx context.Context, name string, number int64) (policystore.Revision, error) {
+	if s.lost.Load() && name == "lost" && number == 2 {
+		return policystore.Revision{}, errDown
+	}
+	return s.Store.Revision(ctx, name, number)
 }
 
 func (s *broken) SaveClients(ctx context.Context, list []policystore.Client) error {

@@ -253,3 +253,28 @@ func TestS9AnOutageOfTheStore(t *testing.T) {
 }
 
 var _ policystore.Store = (*broken)(nil)
+
+func TestS9ADocumentThatCannotBeReadLeavesTheOthersAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		for _, name := range []string{"lost", "shop"} {
+			p.publish(name, 3, nil)
+			p.get(name)
+		}
+		p.store.lost.Store(true)
+		p.publish("lost", 4, nil)
+		time.Sleep(time.Minute)
+		p.publish("shop", 4, nil)
+		for name, revision := range map[string]int64{"lost": 1, "shop": 2} {
+			if response := p.get(name); response.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s", name, response.Status)
+			} else if got := p.revision(response); got != revision {
+				t.Errorf("%s: revision %d, want %d", name, got, revision)
+			}
+		}
+		p.store.lost.Store(false)
+		time.Sleep(10 * time.Second)
+		if got := p.revision(p.get("lost")); got != 2 {
+			t.Errorf("revision %d once it can be read", got)
+		}
+	})
+}
