@@ -103,6 +103,9 @@ func (i *importer) line(text []byte, size int) {
 		i.strange = cmp.Or(i.strange, i.number)
 		return
 	}
+	if i.number == 1 {
+		text = bytes.TrimPrefix(text, []byte("\ufeff")) // the mark that some editors put before UTF-8
+	}
 	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return
 	}

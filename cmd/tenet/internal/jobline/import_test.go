@@ -111,6 +111,15 @@ func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
 	}
 }
 
+func TestLinesAreUTF8WithOrWithoutAMark(t *testing.T) {
+	store := memory.Open().Jobs()
+	defer store.Close()
+	r := importInto(t, store, "\ufeff{\"type\":\"a\"}\n{\"type\":\"b\",\"meta\":{\"city\":\"Z\xfcrich\"}}\n", Options{})
+	if r.Imported != 1 || len(r.Rejected) != 1 || r.Rejected[0] != (Rejected{2, "the text is not UTF-8"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestTimeoutsAreTextOrSeconds(t *testing.T) {
 	for timeout, want := range map[string]time.Duration{`"1m30s"`: 90 * time.Second, `2.5`: 2500 * time.Millisecond, `""`: 0, `null`: 0} {
 		r, err := Parse([]byte(`{"type":"a","timeout":` + timeout + `}`))

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	execjob "github.com/tenetdev/tenet/adapter/exec"
 	"github.com/tenetdev/tenet/adapter/http/httpjob"
@@ -70,6 +71,9 @@ type Job struct {
 
 // Read reads the fields of one line, and refuses unknown ones. It does not check what they hold.
 func Read(text []byte) (l Line, err error) {
+	if !utf8.Valid(text) { // the decoder would replace what is not
+		return l, errors.New("the text is not UTF-8")
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
