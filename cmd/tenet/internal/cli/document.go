@@ -28,13 +28,25 @@ const MaxInput = 64 << 20
 // ReadFile reads a regular file of at most 64 MiB, or stdin. If ctx ends first, the read of stdin goes on in the background.
 func (a *App) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	if path == StandardInput {
-		return ReadAll(ctx, a.Stdin)
+		if err := a.takeStdin(); err != nil {
+			return nil, err
+		}
+		return readAll(ctx, a.Stdin)
 	}
 	text, err := files.Read(path, MaxInput)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, NoFile(path)
 	}
 	return text, err
+}
+
+// takeStdin refuses a second input from stdin, of which the first leaves nothing.
+func (a *App) takeStdin() error {
+	if a.stdinTaken {
+		return Usagef("two inputs are stdin (-): name a file for one of them")
+	}
+	a.stdinTaken = true
+	return nil
 }
 
 // NoFile returns the failure for a missing file.
@@ -56,8 +68,8 @@ func NotMade(path string, err error) error {
 	return err
 }
 
-// ReadAll reads r, which is stdin, to its end: at most MaxInput bytes. If ctx ends first, the read goes on in the background.
-func ReadAll(ctx context.Context, r io.Reader) ([]byte, error) {
+// readAll reads r, which is stdin, to its end: at most MaxInput bytes. If ctx ends first, the read goes on in the background.
+func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	type result struct {
 		text []byte
 		err  error

@@ -89,6 +89,7 @@ type App struct {
 	Program
 	Color, Config       string
 	LogFormat, LogLevel string
+	stdinTaken          bool
 }
 
 // Run runs the command line until ctx ends, and returns its exit code. If the cause of ctx is a command.Interrupt, running

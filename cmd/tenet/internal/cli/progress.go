@@ -28,6 +28,9 @@ func (a *App) Bar() (draw func(done, total int64, text string), clear func()) {
 // OpenInput opens a file or stdin to be read as a stream, and returns its size. The size of stdin is 0.
 func (a *App) OpenInput(ctx context.Context, path string) (io.ReadCloser, int64, error) {
 	if path == StandardInput {
+		if err := a.takeStdin(); err != nil {
+			return nil, 0, err
+		}
 		read, write := io.Pipe()
 		go func() { // goes on in the background if ctx ends first
 			_, err := io.Copy(write, a.Stdin)

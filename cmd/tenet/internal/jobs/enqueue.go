@@ -157,7 +157,7 @@ func requestOfJSON(a *cli.App, cmd *cobra.Command, f *enqueueFlags, args []strin
 	text := []byte(f.json)
 	if f.json == cli.StandardInput {
 		var err error
-		if text, err = cli.ReadAll(cmd.Context(), a.Stdin); err != nil {
+		if text, err = a.ReadFile(cmd.Context(), f.json); err != nil {
 			return job.Request{}, err
 		}
 	}

@@ -62,7 +62,7 @@ func (f *pipelineFlags) single(ctx context.Context, a *cli.App) (*pipeline.Trans
 	payload := []byte(f.payload)
 	if f.payload == cli.StandardInput {
 		var err error
-		if payload, err = cli.ReadAll(ctx, a.Stdin); err != nil {
+		if payload, err = a.ReadFile(ctx, f.payload); err != nil {
 			return nil, err
 		}
 	}

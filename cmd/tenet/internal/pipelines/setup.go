@@ -75,9 +75,6 @@ func (f *pipelineFlags) follow(ctx context.Context, a *cli.App, log *slog.Logger
 	if f.document.Path == "" {
 		return nil, nil, cli.Usagef("no document given; name it with --policy FILE")
 	}
-	if f.document.Path == cli.StandardInput && f.payload == cli.StandardInput {
-		return nil, nil, cli.Usagef("--policy and --payload cannot both be stdin")
-	}
 	return a.FollowDocument(ctx, f.document, log, changes.Record)
 }
 

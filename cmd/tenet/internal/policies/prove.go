@@ -32,9 +32,6 @@ accept. Notes only state numbers. The file - is stdin.`,
 	all := cmd.Flags().Bool("all", false, "also print the properties that hold; JSON always has them")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		if args[0] == cli.StandardInput && *graphFile == cli.StandardInput {
-			return cli.Usagef("only one of the document and the graph can be stdin")
-		}
 		document, err := a.Load(cmd.Context(), args[0])
 		if err != nil {
 			return err
