@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -116,7 +115,7 @@ func (i *importer) line(text []byte, size int) {
 	}
 	if err != nil {
 		i.reject(err)
-		if !json.Valid(text) || errors.Is(err, errNoFlow) {
+		if ofAnyFlow(text) {
 			i.strange = cmp.Or(i.strange, i.number)
 		}
 		return

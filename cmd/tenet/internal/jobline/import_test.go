@@ -143,6 +143,15 @@ func TestADryRunEnqueuesNothing(t *testing.T) {
 	}
 }
 
+func TestJ20ARejectedJobOutsideFlowsLeavesFlowsAlone(t *testing.T) {
+	store := memory.Open().Jobs()
+	defer store.Close()
+	lines := `{"type":"a","flow":"f","node":"x"}` + "\n" + `{"type":"a","color":1}` + "\n" + `{"type":"a","flow":"","needs":null,"priority":"high"}`
+	if r := importInto(t, store, lines, Options{}); r.Imported != 1 || len(r.Rejected) != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestJ20AFlowIsNotStoredWithoutItsRejectedLines(t *testing.T) {
 	for name, bad := range map[string]string{
 		"unknown field":    `{"type":"a","flow":"f","node":"y","color":1}`,
@@ -151,6 +160,10 @@ func TestJ20AFlowIsNotStoredWithoutItsRejectedLines(t *testing.T) {
 		"not JSON":         `{"type":"a","flow":"f","node":"y"`,
 		"two objects":      `{"type":"a","flow":"f","node":"y"} {}`,
 		"no flow":          `{"type":"a","node":"y"}`,
+		"misspelled flow":  `{"type":"a","flwo":"f","node":"y"}`,
+		"flow is a number": `{"type":"a","flow":7}`,
+		"flow is null":     `{"type":"a","flow":null,"needs":["x"],"priority":"high"}`,
+		"not an object":    `[{"type":"a","flow":"f","node":"y"}]`,
 		"too long":         `{"type":"a","flow":"f","node":"` + strings.Repeat("y", maxLine) + `"}`,
 	} {
 		t.Run(name, func(t *testing.T) {

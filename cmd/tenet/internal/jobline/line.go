@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,15 +94,13 @@ func Parse(text []byte) (Job, error) {
 		return Job{Flow: flowOf(text)}, err
 	}
 	if l.Flow == "" && l.inFlow() {
-		return Job{}, errNoFlow
+		return Job{}, errors.New("flow: missing, but node, needs or on_failure is set")
 	}
 	plain := l
 	plain.Flow, plain.Node, plain.Needs, plain.OnFailure = "", "", nil, ""
 	r, err := plain.Request()
 	return Job{l.Flow, job.FlowJob{Request: r, Node: l.Node, Needs: l.Needs, OnFailure: l.OnFailure}}, err
 }
-
-var errNoFlow = errors.New("flow: missing, but node, needs or on_failure is set")
 
 // flowOf returns the flow that an invalid line names, "" for none.
 func flowOf(text []byte) string {
@@ -110,6 +109,19 @@ func flowOf(text []byte) string {
 	}
 	_ = json.Unmarshal(text, &l) // the line is rejected already
 	return l.Flow
+}
+
+// ofAnyFlow reports whether an invalid line that does not name a flow may belong to one: its fields cannot be read, or some of them are
+// those of a flow's job.
+func ofAnyFlow(text []byte) bool {
+	var l struct {
+		Flow, Node, Needs any
+		OnFailure         any `json:"on_failure"`
+	}
+	if json.Unmarshal(text, &l) != nil {
+		return true
+	}
+	return slices.ContainsFunc([]any{l.Flow, l.Node, l.Needs, l.OnFailure}, func(v any) bool { return v != nil && v != "" })
 }
 
 func (l Line) inFlow() bool {
