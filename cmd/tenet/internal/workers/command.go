@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -303,11 +304,16 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 		}
 		pause = poll
 		open := false
+		var waiting []string
 		for name := range queues() {
 			q := stats[name]
-			open = open || q.Scheduled+q.Ready+q.Running > 0 || q.Waiting > 0 && awaitsPlace(ctx, s, name)
+			open = open || q.Scheduled+q.Ready+q.Running > 0
+			if q.Waiting > 0 {
+				waiting = append(waiting, name)
+			}
 		}
-		if !open {
+		// Waiting jobs are read only when nothing else is left: there may be many.
+		if !open && !slices.ContainsFunc(waiting, func(name string) bool { return awaitsPlace(ctx, s, name) }) {
 			return
 		}
 	}

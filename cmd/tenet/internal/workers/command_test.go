@@ -22,6 +22,33 @@ func TestJ8AnOutageDoesNotMeanIdle(t *testing.T) {
 	})
 }
 
+// TestJ19WaitingJobsAreNotReadWhileOthersRun: a flow has up to 100,000 of them, and a worker that runs until idle asks ten times a second.
+func TestJ19WaitingJobsAreNotReadWhileOthersRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &flowStore{running: 100}
+		untilIdle(t.Context(), slog.New(slog.DiscardHandler), s, func() map[string]int { return map[string]int{"flow": 1, "mail": 1} })
+		if s.running != 0 || s.lists != 1 {
+			t.Errorf("%d jobs run, and waiting ones were read %d times", s.running, s.lists)
+		}
+	})
+}
+
+// flowStore has a job that waits for its needs, and running ones in another queue, of which one ends at each request.
+type flowStore struct {
+	open.JobStore
+	running, lists int
+}
+
+func (s *flowStore) Stats(context.Context) (map[string]job.QueueStats, error) {
+	s.running--
+	return map[string]job.QueueStats{"flow": {Waiting: 1}, "mail": {Running: s.running}}, nil
+}
+
+func (s *flowStore) List(context.Context, job.Filter, string, int) ([]*job.Record, error) {
+	s.lists++
+	return []*job.Record{{State: job.Waiting, WaitsFor: job.WaitsForNeeds}}, nil
+}
+
 // awayStore fails at first, then reports one running job, then none.
 type awayStore struct {
 	open.JobStore
