@@ -122,6 +122,9 @@ func (h *Hub) sync(ctx context.Context) error {
 		}
 		if err := d.load(ctx, h.store, keys); err != nil { // the others do not suffer from it
 			faults = append(faults, fmt.Errorf("document %q: %w", state.Name, err))
+			if ctx.Err() != nil { // unless the time is over
+				return errors.Join(faults...)
+			}
 		}
 	}
 	h.synced.Store(time.Now().UnixNano())

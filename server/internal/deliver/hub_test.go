@@ -29,6 +29,7 @@ type broken struct {
 	policystore.Store
 	down atomic.Bool
 	lost atomic.Bool // revision 2 of the document "lost"
+	slow atomic.Bool // revisions arrive too late
 }
 
 var errDown = errors.New("the store is down")
@@ -57,6 +58,10 @@ func (s *broken) Document(ctx context.Context, name string) (policystore.Documen
 func (s *broken) Revision(ctx context.Context, name string, number int64) (policystore.Revision, error) {
 	if s.lost.Load() && name == "lost" && number == 2 {
 		return policystore.Revision{}, errDown
+	}
+	if s.slow.Load() {
+		<-ctx.Done()
+		return policystore.Revision{}, ctx.Err()
 	}
 	return s.Store.Revision(ctx, name, number)
 }

@@ -278,3 +278,21 @@ func TestS9ADocumentThatCannotBeReadLeavesTheOthersAlone(t *testing.T) {
 		}
 	})
 }
+
+func TestS9AStoreThatIsTooSlowIsAnOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		p.get("shop")
+		p.store.slow.Store(true)
+		p.publish("shop", 4, nil)
+		time.Sleep(time.Minute)
+		if r := p.get("shop"); r.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s with an old revision", r.Status)
+		}
+		p.store.slow.Store(false)
+		time.Sleep(15 * time.Second)
+		if got := p.revision(p.get("shop")); got != 2 {
+			t.Errorf("got %d", got)
+		}
+	})
+}
