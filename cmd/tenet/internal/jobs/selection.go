@@ -125,8 +125,7 @@ func (c *change) selected(ctx context.Context, a *cli.App, s open.JobStore, f jo
 // outcomes counts the outcomes of requested cancellations. If waits is set, it waits for the running jobs to end. With an error, those that
 // are not known are pending.
 func outcomes(ctx context.Context, s open.JobStore, ids []string, waits bool) (map[string]int, error) {
-	all := len(ids)
-	counts := map[string]int{string(job.Cancelled): all}
+	counts := map[string]int{string(job.Cancelled): len(ids)}
 	count := func(outcome string, n int) {
 		if n > 0 {
 			counts[outcome] += n
@@ -136,18 +135,23 @@ func outcomes(ctx context.Context, s open.JobStore, ids []string, waits bool) (m
 	others := slices.DeleteFunc(job.States(), func(s job.State) bool { return s == job.Cancelled })
 	for {
 		var running []string
+		ended := map[string]int{}
 		for chunk := range slices.Chunk(ids, PageSize) {
 			err := EachJob(ctx, s, Range{Filter: job.Filter{IDs: chunk, States: others}}, func(r *job.Record) bool {
 				if r.State == job.Running {
 					running = append(running, r.ID)
 				} else {
-					count(string(r.State), 1)
+					ended[string(r.State)]++
 				}
 				return true
 			})
 			if err != nil {
-				return map[string]int{cancelPending: all}, err
+				count(cancelPending, len(ids))
+				return counts, err
 			}
+		}
+		for state, n := range ended {
+			count(state, n)
 		}
 		if len(running) == 0 || !waits {
 			count(cancelPending, len(running))
