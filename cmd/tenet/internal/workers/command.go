@@ -16,11 +16,11 @@ import (
 	"github.com/tenetdev/tenet/adapter/http/httpjob"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
-	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/monitor"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/periodic"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
@@ -321,13 +321,17 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 
 // awaitsPlace reports whether a job of a queue waits for a place of a limit. Jobs that wait for others are ready when these end, or
 // stay on hold.
-func awaitsPlace(ctx context.Context, s open.JobStore, queue string) (found bool) {
-	waiting := jobs.Range{Filter: job.Filter{Queue: queue, States: []job.State{job.Waiting}}}
-	err := jobs.EachJob(ctx, s, waiting, func(r *job.Record) bool {
-		found = r.WaitsFor != job.WaitsForNeeds
-		return !found
-	})
-	return found || err != nil
+func awaitsPlace(ctx context.Context, s open.JobStore, queue string) bool {
+	const few = 20 // the first one waits for a place unless the queue has flows
+	page := func(after string, limit int) ([]*job.Record, error) {
+		return s.List(ctx, job.Filter{Queue: queue, States: []job.State{job.Waiting}}, after, limit)
+	}
+	for r, err := range paging.All("", few, page, func(r *job.Record) string { return r.ID }) {
+		if err != nil || r.WaitsFor != job.WaitsForNeeds {
+			return true
+		}
+	}
+	return false
 }
 
 func retention(f *workerFlags) map[job.State]time.Duration {

@@ -27,8 +27,8 @@ func TestJ19WaitingJobsAreNotReadWhileOthersRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &flowStore{running: 100}
 		untilIdle(t.Context(), slog.New(slog.DiscardHandler), s, func() map[string]int { return map[string]int{"flow": 1, "mail": 1} })
-		if s.running != 0 || s.lists != 1 {
-			t.Errorf("%d jobs run, and waiting ones were read %d times", s.running, s.lists)
+		if s.running != 0 || s.lists != 1 || s.most > 100 {
+			t.Errorf("%d jobs run, and waiting ones were read %d times, up to %d at a time", s.running, s.lists, s.most)
 		}
 	})
 }
@@ -36,7 +36,7 @@ func TestJ19WaitingJobsAreNotReadWhileOthersRun(t *testing.T) {
 // flowStore has a job that waits for its needs, and running ones in another queue, of which one ends at each request.
 type flowStore struct {
 	open.JobStore
-	running, lists int
+	running, lists, most int
 }
 
 func (s *flowStore) Stats(context.Context) (map[string]job.QueueStats, error) {
@@ -44,8 +44,8 @@ func (s *flowStore) Stats(context.Context) (map[string]job.QueueStats, error) {
 	return map[string]job.QueueStats{"flow": {Waiting: 1}, "mail": {Running: s.running}}, nil
 }
 
-func (s *flowStore) List(context.Context, job.Filter, string, int) ([]*job.Record, error) {
-	s.lists++
+func (s *flowStore) List(_ context.Context, _ job.Filter, _ string, limit int) ([]*job.Record, error) {
+	s.lists, s.most = s.lists+1, max(s.most, limit)
 	return []*job.Record{{State: job.Waiting, WaitsFor: job.WaitsForNeeds}}, nil
 }
 
