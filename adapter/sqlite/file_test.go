@@ -451,3 +451,37 @@ func TestJ1AFileThatWasRemovedOrReplacedIsNotWrittenTo(t *testing.T) {
 		})
 	}
 }
+
+// TestJ1AFileThatIsReplacedWhileAWriterWaits: another process has the lock, and the file is gone when the lock is free.
+func TestJ1AFileThatIsReplacedWhileAWriterWaits(t *testing.T) {
+	begin := func(db *sqlite.DB) error {
+		tx, err := db.BeginTx(t.Context())
+		if err == nil {
+			err = tx.Commit()
+		}
+		return err
+	}
+	enqueue := func(db *sqlite.DB) error {
+		_, err := job.NewClient(db.Jobs()).Enqueue(t.Context(), job.Request{Type: "a"})
+		return err
+	}
+	for name, write := range map[string]func(*sqlite.DB) error{"begin": begin, "enqueue": enqueue} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "jobs.db")
+			db, other := openFile(t, path), openFile(t, path)
+			tx, err := other.BeginTx(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { done <- write(db) }()
+			time.Sleep(100 * time.Millisecond)
+			if err := errors.Join(os.Rename(path, path+".old"), tx.Rollback()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; err == nil || !strings.Contains(err.Error(), "was removed or replaced while it was open") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

@@ -188,19 +188,22 @@ func (db *DB) BeginTx(ctx context.Context) (*sql.Tx, error) {
 	if db.writer.closed() {
 		return nil, job.ErrClosed
 	}
-	if err := db.present(); err != nil {
-		return nil, db.wrap("begin", err)
-	}
 	var tx *sql.Tx
-	err := db.lock(ctx, func() (err error) {
+	begin := func() (err error) {
 		tx, err = db.pool.BeginTx(ctx, nil)
 		return err
-	})
+	}
+	undo := func() {
+		_ = tx.Rollback()
+		tx = nil
+	}
+	err := db.lock(ctx, begin, undo)
 	return tx, db.wrap("begin", err)
 }
 
-// lock waits for the caller's turn and runs begin, which takes the file's write lock, until the lock is free.
-func (db *DB) lock(ctx context.Context, begin func() error) error {
+// lock waits for the caller's turn and runs begin, which takes the file's write lock, until the lock is free. If the file was removed or
+// replaced, also while the caller waited, it runs undo and returns an error.
+func (db *DB) lock(ctx context.Context, begin func() error, undo func()) error {
 	if db.turn.Lock(ctx) != nil {
 		return db.ended(ctx)
 	}
@@ -208,6 +211,12 @@ func (db *DB) lock(ctx context.Context, begin func() error) error {
 	defer db.locked.Store(false)
 	return db.patiently(ctx, func() error {
 		err := begin()
+		if gone := db.present(); gone != nil {
+			if err == nil {
+				undo()
+			}
+			err = gone
+		}
 		db.locked.Store(isBusy(err))
 		return err
 	})

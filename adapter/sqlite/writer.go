@@ -76,17 +76,14 @@ func (w *writer) closed() bool { return w.queue.Closed() }
 // commit runs a group as one transaction. If an operation fails, commit rolls back and runs the group again with a savepoint
 // before each operation, so that only the failing ones are undone.
 func (w *writer) commit(group []*operation) {
-	err := w.db.present()
-	if err == nil {
-		err = w.db.lock(background, func() error { return w.begin(group) })
-	}
+	err := w.db.lock(background, func() error { return w.begin(group) }, w.session.rollback)
 	group = slices.DeleteFunc(group, func(o *operation) bool { return !o.Take() }) // from here on callers wait for the outcome
 	if err == nil {
 		err = w.together(group)
 	}
 	if err != nil && w.session.inTransaction {
 		w.session.rollback()
-		if err = w.db.lock(background, func() error { return w.begin(group) }); err == nil {
+		if err = w.db.lock(background, func() error { return w.begin(group) }, w.session.rollback); err == nil {
 			err = w.apart(group)
 		}
 	}
