@@ -94,12 +94,12 @@ func encodeYAML(w io.Writer, v any) error {
 	return e.Close()
 }
 
-// old finds texts that the encoder does not quote, but that many readers, those of YAML 1.1, take for booleans or numbers.
-var old = regexp.MustCompile(`^((?i:y|n|yes|no|on|off)|=|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
+// yaml11 finds texts that the encoder does not quote, but that many readers, those of YAML 1.1, take for booleans or numbers.
+var yaml11 = regexp.MustCompile(`^((?i:y|n|yes|no|on|off)|=|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
 
 // block drops JSON's braces, and the quotes that YAML does not need.
 func block(n *yaml.Node) {
-	if n.Kind != yaml.ScalarNode || !old.MatchString(n.Value) {
+	if n.Kind != yaml.ScalarNode || !yaml11.MatchString(n.Value) {
 		n.Style = 0
 	}
 	for _, child := range n.Content {

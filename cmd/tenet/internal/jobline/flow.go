@@ -67,8 +67,8 @@ func (i *importer) enqueueFlow(ctx context.Context, f *flowLines) error {
 		i.rejectFlow(f, f.at(err), err)
 		return nil
 	}
-	if i.strange > 0 {
-		i.rejectFlow(f, f.lines[0], fmt.Errorf("line %d was rejected and may belong to the flow", i.strange))
+	if i.unplaced > 0 {
+		i.rejectFlow(f, f.lines[0], fmt.Errorf("line %d was rejected and may belong to the flow", i.unplaced))
 		return nil
 	}
 	receipt := job.FlowReceipt{}

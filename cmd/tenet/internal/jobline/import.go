@@ -83,23 +83,23 @@ func Import(ctx context.Context, client *job.Client, r io.Reader, o Options) (Re
 
 // importer is a running import.
 type importer struct {
-	client  *job.Client
-	options Options
-	seen    map[[16]byte]int // lines without a unique key, by hash of their content
-	batch   []job.Request
-	flows   map[string]*flowLines
-	ofFlows int // jobs in flows
-	held    int // bytes in the batch
-	number  int // of the last line
-	strange int // the first rejected line that may belong to any flow; 0 for none
-	bytes   int64
-	result  Result
+	client   *job.Client
+	options  Options
+	seen     map[[16]byte]int // lines without a unique key, by hash of their content
+	batch    []job.Request
+	flows    map[string]*flowLines
+	ofFlows  int // jobs in flows
+	held     int // bytes in the batch
+	number   int // of the last line
+	unplaced int // the first rejected line that may belong to any flow; 0 for none
+	bytes    int64
+	result   Result
 }
 
 func (i *importer) line(text []byte, size int) {
 	if text == nil {
 		i.reject(fmt.Errorf("%d bytes, above the limit of %d", size, maxLine))
-		i.strange = cmp.Or(i.strange, i.number)
+		i.unplaced = cmp.Or(i.unplaced, i.number)
 		return
 	}
 	if i.number == 1 {
@@ -116,7 +116,7 @@ func (i *importer) line(text []byte, size int) {
 	if err != nil {
 		i.reject(err)
 		if ofAnyFlow(text) {
-			i.strange = cmp.Or(i.strange, i.number)
+			i.unplaced = cmp.Or(i.unplaced, i.number)
 		}
 		return
 	}
