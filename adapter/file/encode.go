@@ -57,6 +57,9 @@ func (c *table) columns(names []string) []string {
 }
 
 func (c *table) encode(t *pipeline.Transaction) ([]byte, error) {
+	if err := check(t.Payload()); err != nil {
+		return nil, fmt.Errorf("the payload is not JSON: %w", err)
+	}
 	names, values, err := members(t.Payload())
 	if err != nil {
 		return nil, err
@@ -121,7 +124,7 @@ func (c *table) resume(file *os.File, all bool) (int64, error) {
 	}
 }
 
-// members are the names and values of an object, in their order.
+// members are the names and values of an object, in their order. The payload is valid JSON.
 func members(payload []byte) (names, values []string, err error) {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.UseNumber()
@@ -148,9 +151,6 @@ func members(payload []byte) (names, values []string, err error) {
 			return nil, nil, err
 		}
 		names, values = append(names, name.(string)), append(values, text)
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, nil, err
 	}
 	if len(names) == 0 {
 		return nil, nil, errors.New("the payload is an empty object; a row needs at least one member")

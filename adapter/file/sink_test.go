@@ -151,7 +151,8 @@ func TestL3AnUnwritableTransactionIsAPermanentError(t *testing.T) {
 	for _, c := range []struct {
 		sink    *file.Sink
 		payload string
-	}{{lines, "nonsense"}, {lines, ""}, {table, "1"}, {table, `{"b":1}`}, {table, `{}`}, {table, `{"a":1`}} {
+	}{{lines, "nonsense"}, {lines, ""}, {table, "1"}, {table, `{"b":1}`}, {table, `{}`}, {table, `{"a":1`},
+		{table, `{"a":1}{"a":2}`}, {table, "{\"a\":\"\xff\"}"}} {
 		err := c.sink.Dispatch(t.Context(), pipeline.NewTransaction("t", []byte(c.payload)))
 		if mark, _ := classify.MarkOf(err); mark != classify.MarkPermanent {
 			t.Errorf("%q: %v", c.payload, err)
