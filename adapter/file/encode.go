@@ -47,13 +47,13 @@ type table struct {
 }
 
 // columns returns the names of the columns, and sets them to these if they were not set.
-func (c *table) columns(names []string) []string {
+func (c *table) columns(names []string) (_ []string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.names == nil {
-		c.names = names
+		c.names, err = header(names)
 	}
-	return c.names
+	return c.names, err
 }
 
 func (c *table) encode(t *pipeline.Transaction) ([]byte, error) {
@@ -64,7 +64,10 @@ func (c *table) encode(t *pipeline.Transaction) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	columns := c.columns(names)
+	columns, err := c.columns(names)
+	if err != nil {
+		return nil, err
+	}
 	row := make([]string, len(columns))
 	for i, name := range names {
 		at := slices.Index(columns, name)
@@ -77,10 +80,12 @@ func (c *table) encode(t *pipeline.Transaction) ([]byte, error) {
 }
 
 func (c *table) head() []byte {
-	if names := c.columns(nil); names != nil {
-		return c.row(names)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.names == nil {
+		return nil
 	}
-	return nil
+	return c.row(c.names)
 }
 
 func (c *table) row(fields []string) []byte {

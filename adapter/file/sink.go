@@ -87,7 +87,11 @@ func OpenSink(path string, o SinkOptions) (*Sink, error) {
 	s := &Sink{path: path, part: path + ".part", o: o, turn: make(chan struct{}, 1), gathering: newGroup()}
 	s.form = lines{envelope: o.Envelope}
 	if format == CSV {
-		s.form = &table{comma: o.Comma, names: o.Columns}
+		columns, err := header(o.Columns)
+		if err != nil {
+			return nil, fmt.Errorf("file: %s: %w", path, err)
+		}
+		s.form = &table{comma: o.Comma, names: columns}
 	}
 	if o.Append {
 		if s.part, err = target(path); err != nil {

@@ -160,6 +160,28 @@ func TestL3AnUnwritableTransactionIsAPermanentError(t *testing.T) {
 	}
 }
 
+// TestCSVColumnsCanBeReadBack checks that a sink takes no header that a source refuses.
+func TestCSVColumnsCanBeReadBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.csv")
+	for _, columns := range [][]string{{"a", "a"}, {"a", ""}} {
+		if _, err := file.OpenSink(path, file.SinkOptions{Columns: columns}); err == nil || !strings.Contains(err.Error(), "column 2") {
+			t.Errorf("%q: %v", columns, err)
+		}
+	}
+	sink := create(t, path, file.SinkOptions{})
+	for _, payload := range []string{`{"a":1,"a":2}`, `{"":1}`} {
+		err := sink.Dispatch(t.Context(), pipeline.NewTransaction("t", []byte(payload)))
+		if mark, _ := classify.MarkOf(err); mark != classify.MarkPermanent {
+			t.Errorf("%s: %v", payload, err)
+		}
+	}
+	dispatch(t, sink, `{"a":1,"b":2}`, `{"b":3,"b":4}`)
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, path, "a,b\n1,2\n,4\n")
+}
+
 func TestCSVCells(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.csv")
 	sink := create(t, path, file.SinkOptions{Comma: ';'})
