@@ -71,3 +71,18 @@ func TestALineThatIsTooLongStaysTooLong(t *testing.T) {
 		t.Errorf("first %q %q %v, then %q %q %v", a.ID(), a.Payload(), file.Problem(a), b.ID(), b.Payload(), file.Problem(b))
 	}
 }
+
+func TestACommaThatCannotSeparateColumnsIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.csv")
+	if err := os.WriteFile(path, []byte("a,b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, comma := range []byte{'"', '\n', '\r', 0xA7} {
+		if _, err := file.OpenSource(path, file.SourceOptions{Comma: comma, Forget: true}); err == nil || !strings.Contains(err.Error(), "cannot separate columns") {
+			t.Errorf("a source with %q: %v", comma, err)
+		}
+		if _, err := file.OpenSink(path, file.SinkOptions{Comma: comma, Replace: true}); err == nil || !strings.Contains(err.Error(), "cannot separate columns") {
+			t.Errorf("a sink with %q: %v", comma, err)
+		}
+	}
+}

@@ -110,6 +110,17 @@ func (r *rows) fields(row []byte) ([]string, error) {
 	return fields, nil
 }
 
+// commaOf returns the character between columns: the given one or, if that is 0, a comma.
+func commaOf(path string, given byte) (byte, error) {
+	switch {
+	case given == 0:
+		return ',', nil
+	case given == '"', given == '\r', given == '\n', given >= utf8.RuneSelf:
+		return 0, fmt.Errorf("file: %s: the comma %q cannot separate columns; use an ASCII character, such as a semicolon", path, given)
+	}
+	return given, nil
+}
+
 // header checks the names of the columns.
 func header(fields []string) ([]string, error) {
 	for i, name := range fields {

@@ -30,7 +30,7 @@ type SinkOptions struct {
 	Envelope bool
 	// Columns of CSV. Default: the header of an existing file, or else the members of the first payload in their order.
 	Columns []string
-	// Comma separates the columns of CSV. Default ','.
+	// Comma separates the columns of CSV: an ASCII character, but no quote or line break. Default ','.
 	Comma byte
 	// NoSync makes Dispatch return without a flush to the disk: the data survive a crash of the process but not of the
 	// machine. Close flushes in either case.
@@ -78,8 +78,9 @@ func OpenSink(path string, o SinkOptions) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Format = format; o.Comma == 0 {
-		o.Comma = ','
+	o.Format = format
+	if o.Comma, err = commaOf(path, o.Comma); err != nil {
+		return nil, err
 	}
 	if o.Envelope && format != JSONL {
 		return nil, fmt.Errorf("file: %s: envelopes are lines of JSONL", path)

@@ -38,7 +38,7 @@ type SourceOptions struct {
 	Poison pipeline.Sink
 	// Envelope reads lines that a sink wrote with the same option: dead letters, with their metadata and attempts.
 	Envelope bool
-	// Comma separates the columns of CSV. Default ','.
+	// Comma separates the columns of CSV: an ASCII character, but no quote or line break. Default ','.
 	Comma byte
 	// Log defaults to slog.Default(). Payloads are never logged.
 	Log *slog.Logger
@@ -99,8 +99,8 @@ func OpenSource(path string, o SourceOptions) (*Source, error) {
 	if o.Offsets == "" {
 		o.Offsets = path + ".offset"
 	}
-	if o.Comma == 0 {
-		o.Comma = ','
+	if o.Comma, err = commaOf(path, o.Comma); err != nil {
+		return nil, err
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
