@@ -23,7 +23,8 @@ type SinkOptions struct {
 	Format Format
 	// Append adds to the file itself. Without it the sink writes path.part, which Close renames to path.
 	Append bool
-	// Replace lets Close replace an existing file. Without it [OpenSink] returns an error for such a file.
+	// Replace lets Close replace an existing file. Without it [OpenSink] returns an error for such a file, and so does Close if
+	// the file has appeared since; path.part then keeps the records.
 	Replace bool
 	// Envelope writes each transaction with its ID, metadata, correlation, parent and attempts: for dead letters. Payloads
 	// need not be JSON then. Only for JSONL.
@@ -98,8 +99,8 @@ func OpenSink(path string, o SinkOptions) (*Sink, error) {
 		if s.part, err = target(path); err != nil {
 			return nil, fmt.Errorf("file: %w", err)
 		}
-	} else if _, err := os.Lstat(path); err == nil && !o.Replace {
-		return nil, fmt.Errorf("file: %s: %w; append to it, or allow it to be replaced", path, fs.ErrExist)
+	} else if err := s.vacant(); err != nil {
+		return nil, fmt.Errorf("file: %s: %w", path, err)
 	}
 	if s.file, err = openLocked(s.part); err != nil {
 		return nil, fmt.Errorf("file: %w", err)
@@ -109,6 +110,14 @@ func OpenSink(path string, o SinkOptions) (*Sink, error) {
 		return nil, fmt.Errorf("file: %s: %w", s.part, err)
 	}
 	return s, nil
+}
+
+// vacant returns an error if the sink's path exists and must not be replaced.
+func (s *Sink) vacant() error {
+	if _, err := os.Lstat(s.path); err == nil && !s.o.Replace {
+		return fmt.Errorf("%w; append to it, or allow it to be replaced", fs.ErrExist)
+	}
+	return nil
 }
 
 // target resolves the symbolic links of a file that is appended to.
@@ -253,7 +262,9 @@ func (s *Sink) end(publish bool) error {
 	s.write(g) // its dispatchers wait for the turn or gave up; if there are none, this writes the head
 	err := errors.Join(g.err, s.broken)
 	if err = errors.Join(err, s.file.Sync()); err == nil && publish && !s.o.Append {
-		err = files.Rename(s.part, s.path)
+		if err = s.vacant(); err == nil {
+			err = files.Rename(s.part, s.path)
+		}
 	}
 	if err = errors.Join(err, s.file.Close()); err != nil {
 		return fmt.Errorf("file: %s: %w", s.path, err)

@@ -84,6 +84,24 @@ func TestL11AFileIsReplacedOnlyOnRequest(t *testing.T) {
 	contains(t, path, "1\n")
 }
 
+// TestL11AFileThatAppearsMeanwhileIsKept checks that Close does not replace it unasked, and keeps the sink's own records.
+func TestL11AFileThatAppearsMeanwhileIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	sink := create(t, path, file.SinkOptions{})
+	dispatch(t, sink, "1")
+	if err := os.WriteFile(path, []byte("other\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Close(); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("%v", err)
+	}
+	contains(t, path, "other\n")
+	if err := create(t, path, file.SinkOptions{Replace: true}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, path, "1\n")
+}
+
 // TestL11TheNextSinkContinues checks that a sink continues the file that a crash left and cuts off a partial record.
 func TestL11TheNextSinkContinues(t *testing.T) {
 	for name, c := range map[string]struct{ left, first, want string }{
