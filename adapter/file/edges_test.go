@@ -86,3 +86,20 @@ func TestACommaThatCannotSeparateColumnsIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestL5ARowOfEmptyCellsIsNotBlank checks columns that a tab separates: a row without any value is a row all the same.
+func TestL5ARowOfEmptyCellsIsNotBlank(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.csv")
+	if err := os.WriteFile(path, []byte("a\tb\n1\t2\n\t\n\n3\t4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := file.OpenSource(path, file.SourceOptions{Comma: '\t', Forget: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 10})
+	if err != nil || len(got) != 3 || string(got[1].Transaction.Payload()) != `{"a":"","b":""}` {
+		t.Errorf("%d rows, %v", len(got), err)
+	}
+}

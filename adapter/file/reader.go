@@ -106,7 +106,7 @@ func (r *reader) next(ctx context.Context, last bool) (record, bool, error) {
 		switch {
 		case len(rec.data) > r.max:
 			rec = r.tooLong(rec.start, rec.line)
-		case len(bytes.TrimSpace(rec.data)) == 0:
+		case len(bytes.TrimSpace(rec.data)) == 0 && !r.find.separated(rec.data):
 			continue
 		}
 		return r.cut(rec), true, nil
@@ -197,6 +197,8 @@ type splitter interface {
 	end(buf []byte) int
 	// open reports whether the bytes so far end inside quotes.
 	open() bool
+	// separated reports whether a line has more than one column.
+	separated(line []byte) bool
 	// reset starts anew with another buffer.
 	reset()
 }
@@ -213,8 +215,9 @@ func (s *byLine) end(buf []byte) int {
 	return s.seen + n + 1
 }
 
-func (s *byLine) open() bool { return false }
-func (s *byLine) reset()     { s.seen = 0 }
+func (s *byLine) open() bool            { return false }
+func (s *byLine) separated([]byte) bool { return false }
+func (s *byLine) reset()                { s.seen = 0 }
 
 // byRow splits at line breaks outside quotes, as RFC 4180 says.
 type byRow struct {
@@ -253,5 +256,6 @@ func (s *byRow) end(buf []byte) int {
 	return -1
 }
 
-func (s *byRow) open() bool { return s.state == inQuotes }
-func (s *byRow) reset()     { s.seen, s.state = 0, fieldStart }
+func (s *byRow) open() bool                 { return s.state == inQuotes }
+func (s *byRow) separated(line []byte) bool { return bytes.IndexByte(line, s.comma) >= 0 }
+func (s *byRow) reset()                     { s.seen, s.state = 0, fieldStart }
