@@ -69,3 +69,16 @@ func TestAnErrorSaysEverythingOnce(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestO3AServerThatCannotBeReadIsNotShown(t *testing.T) {
+	for _, servers := range []string{"nats://ann:secret%zz@one", "one,ann:secret@two:port", "tls://one, nats://ann:se/cret@two"} {
+		if err := address.Kind("nats").Readable(servers); err == nil || strings.Contains(err.Error(), "cret") {
+			t.Errorf("%q: %v", servers, err)
+		}
+	}
+	for _, servers := range []string{"", "one", "nats://ann:s%2Fecret@one:4222, two:4222", "tls://[::1]:4222"} {
+		if err := address.Kind("nats").Readable(servers); err != nil {
+			t.Errorf("%q: %v", servers, err)
+		}
+	}
+}

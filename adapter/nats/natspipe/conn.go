@@ -26,6 +26,9 @@ func connect(ctx context.Context, server string, o Options) (*conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, kind.Wrap("open", err)
 	}
+	if err := kind.Readable(server); err != nil {
+		return nil, err
+	}
 	timeout := o.Timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, max(time.Until(deadline), time.Millisecond))

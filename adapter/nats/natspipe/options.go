@@ -66,10 +66,9 @@ func ParseURL(text string) (server string, o Options, err error) {
 	if o.Stream, err = url.PathUnescape(stream); err != nil {
 		return "", o, kind.Wrap("the stream's name", err)
 	}
-	for host := range strings.SplitSeq(hosts, ",") { // the client's error would show the password
-		if _, err := url.Parse(scheme + "://" + host); err != nil {
-			return "", o, errors.New("nats: the server's URL cannot be read; write nats://user:password@host:port, with %2F and the like in passwords")
-		}
+	server = scheme + "://" + hosts
+	if err := kind.Readable(server); err != nil {
+		return "", o, err
 	}
 	p, err := address.ReadParameters(query)
 	if err != nil {
@@ -83,7 +82,7 @@ func ParseURL(text string) (server string, o Options, err error) {
 		return "", o, fmt.Errorf("nats: %w", err)
 	}
 	_, err = o.withDefaults()
-	return scheme + "://" + hosts, o, err
+	return server, o, err
 }
 
 func (o Options) withDefaults() (Options, error) {

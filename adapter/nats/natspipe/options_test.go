@@ -47,6 +47,17 @@ func TestOpenNamesAMissingOption(t *testing.T) {
 	}
 }
 
+func TestO3AServerThatCannotBeReadIsNotShown(t *testing.T) {
+	for _, server := range []string{"nats://ann:secret%zz@127.0.0.1:1", "127.0.0.1:1,ann:secret@127.0.0.1:port"} {
+		if _, err := natspipe.OpenSource(t.Context(), server, natspipe.Options{Stream: "orders"}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("a source at %s: %v", server, err)
+		}
+		if _, err := natspipe.OpenSink(t.Context(), server, natspipe.Options{Stream: "orders"}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("a sink at %s: %v", server, err)
+		}
+	}
+}
+
 // TestL11ForeignMessages checks that a message of another program has a stable ID, and its headers as metadata.
 func TestL11ForeignMessages(t *testing.T) {
 	n := start(t)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -53,19 +51,6 @@ type DB struct {
 	log         stream // of audit events
 }
 
-// readable returns an error for a URL that the client could not parse; the client's own error would show the password.
-func readable(servers string) error {
-	for server := range strings.SplitSeq(servers, ",") {
-		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
-			server = "nats://" + server
-		}
-		if _, err := url.Parse(server); err != nil {
-			return errors.New("nats: open: the server's URL cannot be read; write nats://user:password@host:port, with %2F and the like in passwords")
-		}
-	}
-	return nil
-}
-
 // Open connects to a server, or a comma-separated list of servers of one cluster. A lost connection is restored, however long
 // that takes; until then operations fail within [Options].Timeout.
 func Open(ctx context.Context, servers string, o Options) (*DB, error) {
@@ -79,7 +64,7 @@ func Open(ctx context.Context, servers string, o Options) (*DB, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		options = append(options, atMost(time.Until(deadline)))
 	}
-	if err := readable(servers); err != nil {
+	if err := kind.Readable(servers); err != nil {
 		return nil, err
 	}
 	conn, err := nats.Connect(servers, options...)
