@@ -152,9 +152,12 @@ func (w *redaction) scalar(v any) {
 	w.out.Truncate(w.out.Len() - 1)
 }
 
-// withoutPassword hides the password of a URL.
+// withoutPassword hides the password of a URL, and all of a URL that cannot be parsed but seems to have one.
 func withoutPassword(text string) string {
 	u, err := url.Parse(text)
+	if err != nil && strings.Contains(text, "@") {
+		return Hidden
+	}
 	if err != nil || u.User == nil {
 		return text
 	}

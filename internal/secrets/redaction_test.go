@@ -13,11 +13,13 @@ func TestSecretsOfPayloadsAreHidden(t *testing.T) {
 		`{"b":[{"SET_COOKIE":["s3cret","t"]}], "n": 1.50, "a<b":null}`:        `{"b":[{"SET_COOKIE":"[redacted]"}],"n":1.50,"a<b":null}`,
 		`{"headers":{"Cookie":null,"x-api-key":{"deep":"s3cret"}}}`:           `{"headers":{"Cookie":"[redacted]","x-api-key":"[redacted]"}}`,
 		`{"url":"https://me:s3cret@h/"}`:                                      `{"url":"https://me:xxxxx@h/"}`,
-		`{"token":"s3cret"}`:                                                  `{"token":"[redacted]"}`,
-		`{ "nothing" : "to hide" }`:                                           `{ "nothing" : "to hide" }`,
-		`no JSON: Cookie`:                                                     `no JSON: Cookie`,
-		`"text"`:                                                              `"text"`,
-		``:                                                                    ``,
+		`{"url":"amqp://me:s3c%ret@h/","Url":"amqp://me:s3/cret@h/"}`:         `{"url":"[redacted]","Url":"[redacted]"}`,
+		`{"url":"%zz"}`:             `{"url":"%zz"}`,
+		`{"token":"s3cret"}`:        `{"token":"[redacted]"}`,
+		`{ "nothing" : "to hide" }`: `{ "nothing" : "to hide" }`,
+		`no JSON: Cookie`:           `no JSON: Cookie`,
+		`"text"`:                    `"text"`,
+		``:                          ``,
 	} {
 		s := &Redaction{More: []string{"Token"}}
 		if got := string(s.JSON([]byte(payload))); got != want {
