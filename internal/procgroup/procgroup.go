@@ -53,6 +53,11 @@ func (g *Group) Wait(ctx context.Context, how func() Stop) error {
 	case <-g.exited:
 		return g.err
 	case <-ctx.Done():
+		select {
+		case <-g.exited: // its process ID may belong to another group by now
+			return g.err
+		default:
+		}
 	}
 	g.stop(how())
 	<-g.exited
