@@ -60,7 +60,7 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 		return nil, nil
 	}
 	if s.prefetch == 0 {
-		s.prefetch = 2 * r.Max
+		s.prefetch = 2 * min(r.Max, mostPrefetch/2)
 	}
 	deadline := time.NewTimer(r.Wait)
 	defer deadline.Stop()

@@ -56,6 +56,22 @@ func TestL6ABacklogIsNotAnEmptyQueue(t *testing.T) {
 	}
 }
 
+// TestL7AHugeBatchIsPrefetchedAsFarAsPossible: twice the batch is more than the 65,535 deliveries that a broker can be asked for.
+func TestL7AHugeBatchIsPrefetchedAsFarAsPossible(t *testing.T) {
+	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic}
+	put(t, o, plain(5)...)
+	s := openSource(t, o)
+	held := 0
+	for range 5 {
+		got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 1<<15 + 1, Wait: 50 * time.Millisecond})
+		must(t, err)
+		held += len(got)
+	}
+	if held != 5 {
+		t.Errorf("%d of 5 waiting messages arrived", held)
+	}
+}
+
 func TestL7TheEngineMayHoldMoreThanThePrefetch(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
