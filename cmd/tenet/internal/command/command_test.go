@@ -217,6 +217,14 @@ func TestInputBeyondItsLimitIsRejectedAndNotRetried(t *testing.T) {
 	}
 }
 
+func TestInputForOneAttemptHasNoLimit(t *testing.T) {
+	c, out := shell(`wc -c`, nil)
+	c.Input = NewInput(bytes.NewReader(make([]byte, maxInput+1)), 1)
+	if err := c.Run(t.Context()); err != nil || strings.TrimSpace(out.String()) != "10485761" {
+		t.Errorf("%v, %q", err, out)
+	}
+}
+
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrNoProgress }

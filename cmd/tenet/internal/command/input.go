@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"sync"
@@ -20,6 +21,7 @@ type Input struct {
 	source io.Reader
 	file   *os.File // the source, if programs can read it directly
 	offset int64    // where attempts begin to read the file; -1 if it is read once
+	limit  int      // of kept, in bytes
 
 	begin sync.Once
 	mu    sync.Mutex
@@ -28,7 +30,7 @@ type Input struct {
 	more  chan struct{} // closed when kept or err change
 }
 
-// NewInput returns the input from r for at most the given number of attempts. For one attempt nothing is kept and the size is
+// NewInput returns the input from r for at most the given number of attempts. For one attempt a file is not kept, and the size is
 // unlimited. If r is nil, a terminal or another device, there is no input: programs run in their own process group, which must
 // not read from the terminal.
 func NewInput(r io.Reader, attempts int) *Input {
@@ -36,7 +38,10 @@ func NewInput(r io.Reader, attempts int) *Input {
 	if r == nil || isFile && file == nil {
 		return nil
 	}
-	in := &Input{source: r, more: make(chan struct{})}
+	in := &Input{source: r, limit: maxInput, more: make(chan struct{})}
+	if attempts == 1 {
+		in.limit = math.MaxInt
+	}
 	if !isFile {
 		return in
 	}
@@ -164,7 +169,7 @@ func (in *Input) keep(chunk []byte, err error) bool {
 	defer in.mu.Unlock()
 	in.kept = append(in.kept, chunk...)
 	in.err = err
-	if err == nil && len(in.kept) > maxInput {
+	if err == nil && len(in.kept) > in.limit {
 		in.err = ErrInputTooLong
 	}
 	close(in.more)
