@@ -113,6 +113,18 @@ func TestAProgramThatCannotBeStartedIsNotRetried(t *testing.T) {
 	}
 }
 
+func TestAScriptWithoutItsInterpreterIsNotCalledMissing(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/does/not/exist\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := &Command{Argv: []string{script}}
+	err := c.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "the interpreter") || ExitCode(err) != CodeNotFound {
+		t.Errorf("%v, exit code %d", err, ExitCode(err))
+	}
+}
+
 func TestAnInterruptIsForwardedAndEndsTheCall(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)

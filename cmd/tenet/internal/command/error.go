@@ -56,6 +56,9 @@ type StartError struct {
 
 // Error implements error.
 func (e *StartError) Error() string {
+	if _, lookup := errors.AsType[*exec.Error](e.err); !lookup && errors.Is(e.err, fs.ErrNotExist) {
+		return fmt.Sprintf("%s cannot be started: the interpreter in its first line, or the loader that it needs, does not exist", e.Name)
+	}
 	if e.notFound() {
 		return fmt.Sprintf("%s: command not found", e.Name)
 	}
