@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -617,5 +618,15 @@ func TestSummariesAsJSON(t *testing.T) {
 	}
 	if got := pipeline.NewConsumer(pipeline.NewMemorySource(), pipeline.Map(nothing), policy.Consumer{}).Progress(); got != (pipeline.Progress{}) {
 		t.Error(got)
+	}
+}
+
+// TestP5AForeignCountOfAttemptsIsBounded: the count may come from a message's header. Below 0 it would allow more attempts than
+// a policy does, and a decorrelated delay is computed from as many draws.
+func TestP5AForeignCountOfAttemptsIsBounded(t *testing.T) {
+	for given, want := range map[int]int{-3: 0, math.MinInt: 0, 7: 7, math.MaxInt: 1_000_000} {
+		if n := pipeline.NewTransaction("a", nil, pipeline.WithAttempts(given)).Attempts(); n != want {
+			t.Errorf("%d attempts, want %d", n, want)
+		}
 	}
 }

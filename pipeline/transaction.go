@@ -48,8 +48,14 @@ func WithCorrelation(id string) TransactionOption { return func(t *Transaction) 
 // WithParent sets the ID of the transaction that this one was made from.
 func WithParent(id string) TransactionOption { return func(t *Transaction) { t.parent = id } }
 
-// WithAttempts sets the number of attempts made on the transaction elsewhere, before it reached this source.
-func WithAttempts(n int) TransactionOption { return func(t *Transaction) { t.attempts = n } }
+// mostAttempts bounds a count that others may have written, since the delay after so many attempts may take as many steps to compute.
+const mostAttempts = 1_000_000
+
+// WithAttempts sets the number of attempts made on the transaction elsewhere, before it reached this source: 0 to 1,000,000.
+// Other numbers count as the nearer of the two.
+func WithAttempts(n int) TransactionOption {
+	return func(t *Transaction) { t.attempts = min(max(n, 0), mostAttempts) }
+}
 
 // NewTransaction makes a transaction. The payload is not copied and must not be changed afterwards. An empty ID is replaced
 // by a UUIDv7. With an ID that stays the same over redeliveries, delays, idempotency and records are stable too.
