@@ -25,7 +25,17 @@ const (
 	headerAttempts    = "Tenet-Attempts"
 	headerMore        = "Tenet-Metadata" // a JSON object of metadata that cannot be headers
 	headerTrueID      = "Tenet-Id"       // an ID that cannot be a header unchanged
+	headerReserved    = "Tenet-Reserved" // a JSON object of metadata with the names of these headers
 )
+
+// reserved reports whether a header of this name has a meaning to this package.
+func reserved(name string) bool {
+	switch name {
+	case headerCorrelation, headerParent, headerAttempts, headerMore, headerTrueID, headerReserved:
+		return true
+	}
+	return false
+}
 
 // plain reports whether a header of this name and value is read back unchanged and has no meaning to the server.
 func plain(name, value string) bool {
@@ -52,16 +62,13 @@ func printable(value string) bool {
 // message returns the message of a transaction.
 func message(t *pipeline.Transaction, subject string) (*nats.Msg, error) {
 	m := &nats.Msg{Subject: subject, Data: t.Payload(), Header: nats.Header{}}
-	var more map[string]string
+	more, own := map[string]string{}, map[string]string{}
 	put := func(name, value string) {
 		if plain(name, value) {
 			m.Header[name] = []string{value}
-			return
+		} else {
+			more[name] = value
 		}
-		if more == nil {
-			more = map[string]string{}
-		}
-		more[name] = value
 	}
 	if printable(t.ID()) {
 		m.Header[headerID] = []string{t.ID()}
@@ -80,18 +87,24 @@ func message(t *pipeline.Transaction, subject string) (*nats.Msg, error) {
 		put(headerAttempts, strconv.Itoa(t.Attempts()))
 	}
 	for name, value := range t.AllMetadata() {
-		if name != MetaSubject { // that of the message it was read from
+		switch {
+		case name == MetaSubject: // that of the message it was read from
+		case reserved(name):
+			own[name] = value
+		default:
 			put(name, value)
 		}
 	}
-	if more == nil {
-		return m, nil
+	for header, texts := range map[string]map[string]string{headerMore: more, headerReserved: own} {
+		if len(texts) == 0 {
+			continue
+		}
+		text, err := json.Marshal(texts)
+		if err != nil {
+			return nil, kind.Wrap("metadata", err)
+		}
+		m.Header[header] = []string{string(text)}
 	}
-	text, err := json.Marshal(more)
-	if err != nil {
-		return nil, kind.Wrap("metadata", err)
-	}
-	m.Header[headerMore] = []string{string(text)}
 	return m, nil
 }
 
@@ -106,14 +119,11 @@ func transaction(m *nats.Msg, at *nats.MsgMetadata, withSubject bool) *pipeline.
 	}
 	metadata := make(map[string]string, len(m.Header))
 	for name, values := range m.Header {
-		if !strings.HasPrefix(name, "Nats-") && name != headerMore {
+		if !strings.HasPrefix(name, "Nats-") && name != headerMore && name != headerReserved {
 			metadata[name] = strings.Join(values, ", ")
 		}
 	}
-	var more map[string]string
-	if text := first(m.Header[headerMore]); text != "" && json.Unmarshal([]byte(text), &more) == nil {
-		maps.Copy(metadata, more)
-	}
+	maps.Copy(metadata, object(m, headerMore))
 	if withSubject {
 		metadata[MetaSubject] = m.Subject
 	}
@@ -126,8 +136,18 @@ func transaction(m *nats.Msg, at *nats.MsgMetadata, withSubject bool) *pipeline.
 		id = whole
 	}
 	attempts, _ := strconv.Atoi(take(headerAttempts))
-	return pipeline.NewTransaction(id, m.Data, pipeline.WithCorrelation(take(headerCorrelation)), pipeline.WithParent(take(headerParent)),
+	correlation, parent := take(headerCorrelation), take(headerParent)
+	maps.Copy(metadata, object(m, headerReserved))
+	return pipeline.NewTransaction(id, m.Data, pipeline.WithCorrelation(correlation), pipeline.WithParent(parent),
 		pipeline.WithAttempts(attempts), pipeline.WithMetadata(metadata))
+}
+
+// object reads a header that holds a JSON object of texts. It returns nil for anything else.
+func object(m *nats.Msg, header string) (texts map[string]string) {
+	if text := first(m.Header[header]); text == "" || json.Unmarshal([]byte(text), &texts) != nil {
+		return nil
+	}
+	return texts
 }
 
 func first(values []string) string {

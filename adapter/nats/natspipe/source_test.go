@@ -213,6 +213,7 @@ func TestL11TransactionsArriveUnchanged(t *testing.T) {
 	metadata := map[string]string{
 		"traceparent": "00-1", "Nats-Rollup": "all", "nats-expected-stream": "x", "": "empty", "with space": "1", "colon:": "2", "ä": "3",
 		"lines": "a\r\nb", "edges": " x ", "Tenet-Own": "t", "text": "ä", "zero": "\x00",
+		"Tenet-Id": "other", "Tenet-Correlation-Id": "other", "Tenet-Parent-Id": "other", "Tenet-Attempts": "9", "Tenet-Metadata": `{"a":"b"}`, "Tenet-Reserved": "{}",
 	}
 	list := []*pipeline.Transaction{
 		pipeline.NewTransaction("an ID\nof lines ", nil, pipeline.WithCorrelation("c\r\n"), pipeline.WithParent(" p"), pipeline.WithAttempts(3), pipeline.WithMetadata(metadata)),
