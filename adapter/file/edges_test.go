@@ -103,3 +103,28 @@ func TestL5ARowOfEmptyCellsIsNotBlank(t *testing.T) {
 		t.Errorf("%d rows, %v", len(got), err)
 	}
 }
+
+// TestL5ACellKeepsItsLineBreaks: encoding/csv drops a carriage return before a line break.
+func TestL5ACellKeepsItsLineBreaks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.csv")
+	sink, err := file.OpenSink(path, file.SinkOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"a":"x\r\ny\nz\r","b":"\r\n\r\r\n"}`
+	if err := sink.Dispatch(t.Context(), pipeline.NewTransaction("1", []byte(want))); err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := file.OpenSource(path, file.SourceOptions{Forget: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 10})
+	if err != nil || len(got) != 1 || string(got[0].Transaction.Payload()) != want {
+		t.Errorf("%d rows, %v, the first %s", len(got), err, got[0].Transaction.Payload())
+	}
+}

@@ -93,6 +93,9 @@ func (r *rows) fields(row []byte) ([]string, error) {
 		r.parser = csv.NewReader(&r.source)
 		r.parser.Comma, r.parser.FieldsPerRecord, r.parser.ReuseRecord = rune(r.comma), -1, true
 	}
+	if bytes.Contains(row, []byte("\r\n")) { // the parser drops one carriage return before a line break
+		row = bytes.ReplaceAll(row, []byte("\r\n"), []byte("\r\r\n"))
+	}
 	r.source.Reset(row)
 	fields, err := r.parser.Read()
 	if err != nil || r.source.Len() > 0 {
