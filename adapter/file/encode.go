@@ -108,6 +108,9 @@ func (c *table) resume(file *os.File, all bool) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
+		if !ok && first { // blank: the header is still to be written
+			return 0, file.Truncate(0)
+		}
 		if !ok && all {
 			info, err := file.Stat()
 			return sizeOf(info), err

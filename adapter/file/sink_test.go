@@ -200,6 +200,19 @@ func TestCSVColumnsCanBeReadBack(t *testing.T) {
 	contains(t, path, "a,b\n1,2\n,4\n")
 }
 
+// TestCSVBlankFilesGetAHeader appends to files that hold a byte order mark or blank lines only.
+func TestCSVBlankFilesGetAHeader(t *testing.T) {
+	for _, blank := range []string{"\xEF\xBB\xBF", "\n\n\n\n\n\n", ""} {
+		path := write(t, "out.csv", blank)
+		sink := create(t, path, file.SinkOptions{Append: true})
+		dispatch(t, sink, `{"a":1}`, `{"a":2}`)
+		if err := sink.Close(); err != nil {
+			t.Fatal(err)
+		}
+		contains(t, path, "a\n1\n2\n")
+	}
+}
+
 func TestCSVCells(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.csv")
 	sink := create(t, path, file.SinkOptions{Comma: ';'})
