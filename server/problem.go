@@ -101,7 +101,7 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 	case isDuration:
 		p.invalid("", err.Error())
 	case errors.Is(err, errInvalid):
-		p.invalid("", err.Error())
+		p.invalid("", strings.TrimPrefix(err.Error(), errInvalid.Error()+": "))
 	default:
 		s.log.ErrorContext(ctx, "a store did not answer a request", "error", err)
 		p.Status, p.Detail, p.retryAfter = http.StatusServiceUnavailable, "the store did not answer", awayTime

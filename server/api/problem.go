@@ -28,7 +28,7 @@ type Fault struct {
 func (p *Problem) Error() string {
 	parts := []string{cmp.Or(p.Detail, p.Title)}
 	for _, f := range p.Errors {
-		parts = append(parts, f.Path+": "+f.Problem)
+		parts = append(parts, strings.TrimPrefix(f.Path+": "+f.Problem, ": ")) // not all faults have a path
 	}
 	return strings.Join(parts, "; ")
 }
