@@ -103,6 +103,9 @@ SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGT
 	flags.BoolVar(&f.stdin, "until-stdin-ends", false, "stop like a signal when stdin ends")
 	_ = flags.MarkHidden("until-stdin-ends") // the flag exists
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("queue") && len(f.queues) == 0 { // such as an unset variable of a script
+			return cli.Usagef("--queue is empty: write a name, or leave the flag out")
+		}
 		f.store, f.audit, f.limits, f.shadow = *store, *audit, *limits, *shadow
 		return worker(cmd.Context(), a, f)
 	})
