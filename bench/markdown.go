@@ -25,8 +25,8 @@ way that still does the scenario's work; ` + "`bench/peers.go`" + ` says how. Al
 "Alone" is one goroutine; "in parallel" is one goroutine per processor, and its time is wall time per call over all of them.
 With %d processors that do not hinder each other "in parallel / alone" is %.2f; above 1 they wait for each other. What is
 heavy on memory stays above the ideal, because processors share caches and the garbage collector.
-A count of all callers, such as a token bucket or a limit, moves from one processor's cache to the other's with each call; where
-each processor has a core of its own, the moves take as long as the rest of a fast call.
+A counter shared by all callers, such as a token bucket or a limit, moves from one processor's cache to another's with each call;
+where each processor has a core of its own, these moves take as long as the rest of a fast call.
 
 `
 

@@ -30,7 +30,7 @@ type TokenBucket struct {
 	refill   float64       // tokens per second
 	tokens   float64       // at `at`
 	at       time.Duration // since epoch
-	_        [24]byte      // makes it a cache line
+	_        [24]byte      // fills the cache line
 }
 
 // epoch is the zero of the buckets' monotonic clock.

@@ -25,7 +25,7 @@ type Store interface {
 	// settlements; nil means that all were written.
 	Settle(ctx context.Context, list []Settlement) []error
 	// Maintain makes due jobs ready, takes back expired leases and removes finished jobs whose retention is over, at most
-	// m.Limit of each. With an error it returns what it has done nevertheless.
+	// m.Limit of each. If it fails, it still returns what it has done.
 	Maintain(ctx context.Context, m Maintenance) (Maintained, error)
 	// Close releases what the store holds.
 	Close() error

@@ -36,7 +36,7 @@ func (c Change) Changed() bool { return c.From != c.To }
 //	                  └──Cancel──► outside
 type Limiter struct {
 	// What each attempt writes has a cache line of its own.
-	state places       // while anybody is in line, nobody enters but under mu
+	state places       // while anybody is in line, attempts enter only under mu
 	turn  atomic.Int64 // the next one at the rate's even pace
 	_     [48]byte
 
@@ -122,7 +122,7 @@ func (l *Limiter) TryEnter() bool {
 		if inside(word) < l.limit.Load() {
 			return true
 		}
-		l.free() // the limit was lowered in between, perhaps by one who did not see this attempt inside
+		l.free() // the limit was lowered in between, perhaps by a caller that did not see this attempt inside
 		break
 	}
 	if l.shared != nil {
@@ -205,7 +205,7 @@ func (l *Limiter) Leave(result Result, took, now time.Duration) (change Change) 
 	return change
 }
 
-// free frees a place, for the first in line if somebody waits.
+// free frees a place, which goes to the first in line if there is one.
 func (l *Limiter) free() {
 	if word := l.state.word.Add(^uint64(0)); inLine(word) > 0 { // − 1
 		l.mu.Lock()

@@ -231,8 +231,8 @@ func TestB4APlaceThatIsBeingHandedOverIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestB1NobodyEntersUnseenWhileTheLimitIsLowered lowers the limit and looks who is inside, as a process does that gives places back to
-// others: they may take all places but those of the attempts that it saw.
+// TestB1NobodyEntersUnseenWhileTheLimitIsLowered lowers the limit and counts who is inside, as a process that gives places back to
+// others does: they may take all places except those of the attempts that it saw.
 func TestB1NobodyEntersUnseenWhileTheLimitIsLowered(t *testing.T) {
 	l := New(bounded(4), 0)
 	var running, entered, done atomic.Int64
@@ -270,6 +270,6 @@ func TestB1NobodyEntersUnseenWhileTheLimitIsLowered(t *testing.T) {
 	done.Store(1)
 	all.Wait()
 	if unseen > 0 {
-		t.Error("an attempt was inside that had not been seen")
+		t.Error("an attempt that had not been seen was inside")
 	}
 }

@@ -622,7 +622,7 @@ func TestSummariesAsJSON(t *testing.T) {
 }
 
 // TestP5AForeignCountOfAttemptsIsBounded: the count may come from a message's header. Below 0 it would allow more attempts than
-// a policy does, and a decorrelated delay is computed from as many draws.
+// a policy does, and a decorrelated delay is computed from one draw per attempt.
 func TestP5AForeignCountOfAttemptsIsBounded(t *testing.T) {
 	for given, want := range map[int]int{-3: 0, math.MinInt: 0, 7: 7, math.MaxInt: 1_000_000} {
 		if n := pipeline.NewTransaction("a", nil, pipeline.WithAttempts(given)).Attempts(); n != want {

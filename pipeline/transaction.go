@@ -48,11 +48,11 @@ func WithCorrelation(id string) TransactionOption { return func(t *Transaction) 
 // WithParent sets the ID of the transaction that this one was made from.
 func WithParent(id string) TransactionOption { return func(t *Transaction) { t.parent = id } }
 
-// mostAttempts bounds a count that others may have written, since the delay after so many attempts may take as many steps to compute.
+// mostAttempts bounds a count that others may have written, since computing the delay may take one step per attempt.
 const mostAttempts = 1_000_000
 
 // WithAttempts sets the number of attempts made on the transaction elsewhere, before it reached this source: 0 to 1,000,000.
-// Other numbers count as the nearer of the two.
+// Numbers outside this range count as the nearer bound.
 func WithAttempts(n int) TransactionOption {
 	return func(t *Transaction) { t.attempts = min(max(n, 0), mostAttempts) }
 }

@@ -43,7 +43,7 @@ type Options struct {
 	MaxOutput int
 	// KillGrace is the time between SIGTERM and SIGKILL for a command that must stop. Default 5 s.
 	KillGrace time.Duration
-	// Kill kills all running commands when it is closed, and fails their attempts. May be nil.
+	// Kill, when closed, kills all running commands, and their attempts fail. May be nil.
 	Kill <-chan struct{}
 }
 
@@ -51,13 +51,13 @@ const (
 	defaultMaxOutput = 32 << 10
 	defaultKillGrace = 5 * time.Second
 
-	// outputGrace is how long output is read after the command has ended, if a process that it left behind keeps it open.
+	// outputGrace is how long output is read after the command has ended, if a process that it left behind keeps the output open.
 	outputGrace = 250 * time.Millisecond
 )
 
 // ExitError reports a command that failed.
 type ExitError struct {
-	Code   int            // -1 if a signal ended it
+	Code   int            // -1 if a signal ended the command
 	Signal syscall.Signal // 0 if it exited
 	Stderr string         // its last lines
 }
@@ -138,7 +138,7 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 	}
 }
 
-var errKilled = errors.New("exec: killed, because the worker was stopped at once")
+var errKilled = errors.New("exec: killed because the worker was stopped at once")
 
 // startError makes the job dead if the command can never start. A lack of processes, files or memory is temporary.
 func startError(err error) error {

@@ -133,7 +133,7 @@ func TestAJobDoesNotWaitForWhatItsCommandLeavesRunning(t *testing.T) {
 		err = left.Kill()
 	}
 	if err != nil {
-		t.Errorf("what the command left running was not left alone: %v", err)
+		t.Errorf("the process that the command left behind did not keep running: %v", err)
 	}
 }
 

@@ -87,7 +87,7 @@ func TestACommaThatCannotSeparateColumnsIsRefused(t *testing.T) {
 	}
 }
 
-// TestL5ARowOfEmptyCellsIsNotBlank checks columns that a tab separates: a row without any value is a row all the same.
+// TestL5ARowOfEmptyCellsIsNotBlank checks tab-separated columns: a row without any value is still a row.
 func TestL5ARowOfEmptyCellsIsNotBlank(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.csv")
 	if err := os.WriteFile(path, []byte("a\tb\n1\t2\n\t\n\n3\t4\n"), 0o600); err != nil {

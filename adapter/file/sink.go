@@ -31,7 +31,7 @@ type SinkOptions struct {
 	Envelope bool
 	// Columns of CSV. Default: the header of an existing file, or else the members of the first payload in their order.
 	Columns []string
-	// Comma separates the columns of CSV: an ASCII character, but no quote or line break. Default ','.
+	// Comma separates the columns of CSV: an ASCII character other than a quote or line break. Default ','.
 	Comma byte
 	// NoSync makes Dispatch return without a flush to the disk: the data survive a crash of the process but not of the
 	// machine. Close flushes in either case.

@@ -84,7 +84,7 @@ func TestL11AFileIsReplacedOnlyOnRequest(t *testing.T) {
 	contains(t, path, "1\n")
 }
 
-// TestL11AFileThatAppearsMeanwhileIsKept checks that Close does not replace it unasked, and keeps the sink's own records.
+// TestL11AFileThatAppearsMeanwhileIsKept checks that Close does not replace such a file unasked, and keeps the sink's own records.
 func TestL11AFileThatAppearsMeanwhileIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	sink := create(t, path, file.SinkOptions{})
@@ -178,7 +178,7 @@ func TestL3AnUnwritableTransactionIsAPermanentError(t *testing.T) {
 	}
 }
 
-// TestCSVColumnsCanBeReadBack checks that a sink takes no header that a source refuses.
+// TestCSVColumnsCanBeReadBack checks that a sink accepts no header that a source would refuse.
 func TestCSVColumnsCanBeReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.csv")
 	for _, columns := range [][]string{{"a", "a"}, {"a", ""}} {
@@ -200,7 +200,7 @@ func TestCSVColumnsCanBeReadBack(t *testing.T) {
 	contains(t, path, "a,b\n1,2\n,4\n")
 }
 
-// TestCSVBlankFilesGetAHeader appends to files that hold a byte order mark or blank lines only.
+// TestCSVBlankFilesGetAHeader appends to files that hold only a byte order mark or blank lines.
 func TestCSVBlankFilesGetAHeader(t *testing.T) {
 	for _, blank := range []string{"\xEF\xBB\xBF", "\n\n\n\n\n\n", ""} {
 		path := write(t, "out.csv", blank)

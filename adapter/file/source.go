@@ -38,7 +38,7 @@ type SourceOptions struct {
 	Poison pipeline.Sink
 	// Envelope reads lines that a sink wrote with the same option: dead letters, with their metadata and attempts.
 	Envelope bool
-	// Comma separates the columns of CSV: an ASCII character, but no quote or line break. Default ','.
+	// Comma separates the columns of CSV: an ASCII character other than a quote or line break. Default ','.
 	Comma byte
 	// Log defaults to slog.Default(). Payloads are never logged.
 	Log *slog.Logger

@@ -124,7 +124,7 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	}
 	done.Now = promotedAt.UTC()
 	if err := j.maintainGate(ctx, &done); err != nil {
-		return done, err // the lost leases are reported: they are taken back
+		return done, err // reports the lost leases, which are already taken back
 	}
 	if done.Promoted < limit {
 		j.due.done(promotedAt)

@@ -23,13 +23,13 @@ const (
 	reconnectMax = 5 * time.Second
 )
 
-// notices tell the workers of this process and others what is new.
+// notices tell the workers of this and other processes about new work and cancellations.
 type notices struct {
 	bell    bell
 	mark    string             // payload of the notifications that bell sends
 	work    wait.Bell          // rings when work may be ready
 	cancels wait.Bell          // rings when the cancellation of a running job is requested
-	life    context.Context    // until Close; connections that listen end with it
+	life    context.Context    // ends at Close, and the listening connections with it
 	end     context.CancelFunc // of life
 }
 
@@ -228,7 +228,7 @@ func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals wait.Signal)
 			_ = backoff.Wait(ctx)
 			continue
 		}
-		if news != nil { // a connection that was restored may end at once
+		if news != nil { // a restored connection may end at once
 			backoff.Reset()
 		}
 		if news == nil || news.Payload == cancelPayload {

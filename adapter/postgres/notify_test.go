@@ -15,8 +15,8 @@ import (
 	"github.com/tenetdev/tenet/adapter/postgres"
 )
 
-// proxy forwards connections to the server, whose messages it shows to see: it drops those for which see says so, and ends the connection
-// after the last. It returns the URL to connect to.
+// proxy forwards connections to the server. It calls see for each of the server's messages, which says whether to drop the message and
+// whether to end the connection after it. It returns the URL to connect to.
 func proxy(t *testing.T, see func(kind byte, body []byte) (drop, last bool)) string {
 	t.Helper()
 	u, err := neturl.Parse(url)
@@ -89,7 +89,7 @@ func TestJ11LostNotificationsAreReported(t *testing.T) {
 	}
 }
 
-// TestJ11ConnectionsThatListenAreNotRestoredInARush is about a proxy that ends each connection once it listens.
+// TestJ11ConnectionsThatListenAreNotRestoredInARush uses a proxy that ends each connection as soon as it listens.
 func TestJ11ConnectionsThatListenAreNotRestoredInARush(t *testing.T) {
 	db, schema := open(t)
 	var hostile, listened atomic.Bool

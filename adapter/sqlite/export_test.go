@@ -12,7 +12,7 @@ func (s *Jobs) InsertTx(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]j
 	return s.insertTx(ctx, tx, list)
 }
 
-// Statements is how many statements the free reader that was used last has prepared.
+// Statements returns how many statements the most recently used free reader has prepared.
 func (s *Jobs) Statements() int {
 	r := s.db.readers.take()
 	defer s.db.readers.give(r)

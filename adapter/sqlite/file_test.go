@@ -452,7 +452,7 @@ func TestJ1AFileThatWasRemovedOrReplacedIsNotWrittenTo(t *testing.T) {
 	}
 }
 
-// TestJ1AFileThatIsReplacedWhileAWriterWaits: another process has the lock, and the file is gone when the lock is free.
+// TestJ1AFileThatIsReplacedWhileAWriterWaits: another process holds the lock, and the file is gone when the lock is free.
 func TestJ1AFileThatIsReplacedWhileAWriterWaits(t *testing.T) {
 	begin := func(db *sqlite.DB) error {
 		tx, err := db.BeginTx(t.Context())

@@ -32,7 +32,7 @@ func (r *readers) take() *session {
 	return s
 }
 
-// give keeps a session for the next reader. It returns false if there are to be no more.
+// give keeps a session for the next reader. It returns false if the readers are closed.
 func (r *readers) give(s *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

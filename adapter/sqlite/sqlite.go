@@ -202,7 +202,7 @@ func (db *DB) BeginTx(ctx context.Context) (*sql.Tx, error) {
 }
 
 // lock waits for the caller's turn and runs begin, which takes the file's write lock, until the lock is free. If the file was removed or
-// replaced, also while the caller waited, it runs undo and returns an error.
+// replaced, even while the caller waited, it runs undo and returns an error.
 func (db *DB) lock(ctx context.Context, begin func() error, undo func()) error {
 	if db.turn.Lock(ctx) != nil {
 		return db.ended(ctx)
@@ -289,7 +289,7 @@ func extended(err error) int {
 // code returns the primary result code.
 func code(err error) int { return extended(err) & 0xff }
 
-// outdated matches SQLite's errors about tables that are missing or not up to date. An operator may remove other indexes.
+// outdated matches SQLite's errors about tables that are missing or not up to date. It leaves out other indexes, which an operator may remove.
 var outdated = regexp.MustCompile(`no such table: tenet_|no such index: tenet_(audit|job)_|no such column|has no column named`)
 
 func isBusy(err error) bool { return code(err) == codeBusy || code(err) == codeLocked }

@@ -39,7 +39,7 @@ func newSession(ctx context.Context, conn *sql.Conn) *session {
 	return &session{ctx: ctx, conn: conn, statements: map[string]*sql.Stmt{}, totals: totals{}, causes: causes{}}
 }
 
-// maxStatements bounds the prepared statements of a session. The package has about half as many of its own; filters make any number.
+// maxStatements bounds the prepared statements of a session. The package itself needs about half as many; filters can add any number.
 const maxStatements = 500
 
 // begin begins a transaction: `BEGIN IMMEDIATE` to write, `BEGIN` to read.

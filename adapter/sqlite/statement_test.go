@@ -8,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// TestS7FiltersOfAnyFormKeepFewStatements: each order of fields of metadata and of payloads is another statement, which takes up 80 KiB.
+// TestS7FiltersOfAnyFormKeepFewStatements: each order of metadata and payload fields needs its own statement, which takes up 80 KiB.
 func TestS7FiltersOfAnyFormKeepFewStatements(t *testing.T) {
 	jobs := open(t).Jobs()
 	for form := range 1024 {

@@ -51,8 +51,8 @@ type Set struct {
 	record   Record
 }
 
-// Record is the SQL with which a step enters its version into the list of applied ones or takes it out. {{version}} and {{name}} stand
-// for the step's.
+// Record is the SQL that adds a step's version to the list of applied versions, or removes it. {{version}} and {{name}} stand for the
+// version and name of the step.
 type Record struct{ Up, Down string }
 
 type version struct {

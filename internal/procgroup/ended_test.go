@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestACommandThatHasEndedIsNotStopped: the context is done too when Wait looks.
+// TestACommandThatHasEndedIsNotStopped: the context is also done when Wait checks.
 func TestACommandThatHasEndedIsNotStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -152,7 +152,7 @@ func (w *redaction) scalar(v any) {
 	w.out.Truncate(w.out.Len() - 1)
 }
 
-// withoutPassword hides the password of a URL, and all of a URL that cannot be parsed but seems to have one.
+// withoutPassword hides the password of a URL, or the whole URL if it cannot be parsed but seems to have a password.
 func withoutPassword(text string) string {
 	u, err := url.Parse(text)
 	if err != nil && strings.Contains(text, "@") {

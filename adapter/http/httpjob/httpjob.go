@@ -109,7 +109,7 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 	}
 }
 
-// redirect does not follow a redirect that is the expected answer. It sends none of the payload's headers, nor its URL as Referer, to
+// redirect does not follow a redirect whose status the payload expects. It sends none of the payload's headers, nor its URL as Referer, to
 // another host: they may hold secrets.
 func (p *Payload) redirect(req *http.Request, via []*http.Request) error {
 	if slices.Contains(p.ExpectStatus, req.Response.StatusCode) {

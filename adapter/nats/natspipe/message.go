@@ -25,7 +25,7 @@ const (
 	headerAttempts    = "Tenet-Attempts"
 	headerMore        = "Tenet-Metadata" // a JSON object of metadata that cannot be headers
 	headerTrueID      = "Tenet-Id"       // an ID that cannot be a header unchanged
-	headerReserved    = "Tenet-Reserved" // a JSON object of metadata with the names of these headers
+	headerReserved    = "Tenet-Reserved" // a JSON object of metadata named like one of these headers
 )
 
 // reserved reports whether a header of this name has a meaning to this package.
@@ -142,7 +142,7 @@ func transaction(m *nats.Msg, at *nats.MsgMetadata, withSubject bool) *pipeline.
 		pipeline.WithAttempts(attempts), pipeline.WithMetadata(metadata))
 }
 
-// object reads a header that holds a JSON object of texts. It returns nil for anything else.
+// object reads a header that holds a JSON object of strings. It returns nil for anything else.
 func object(m *nats.Msg, header string) (texts map[string]string) {
 	if text := first(m.Header[header]); text == "" || json.Unmarshal([]byte(text), &texts) != nil {
 		return nil

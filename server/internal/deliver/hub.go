@@ -96,7 +96,7 @@ func (h *Hub) watch(ctx context.Context) <-chan struct{} {
 	return changes
 }
 
-// sync loads the documents that have changed, of those that someone has asked for. One that cannot be read keeps its last view.
+// sync loads the documents that have changed, of those that someone has asked for. A document that cannot be read keeps its last view.
 func (h *Hub) sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -120,9 +120,9 @@ func (h *Hub) sync(ctx context.Context) error {
 		if v := d.view.Load(); v != nil && v.Version >= state.Version && v.keys == keys.Version {
 			continue
 		}
-		if err := d.load(ctx, h.store, keys); err != nil { // the others do not suffer from it
+		if err := d.load(ctx, h.store, keys); err != nil { // does not affect the others
 			faults = append(faults, fmt.Errorf("document %q: %w", state.Name, err))
-			if ctx.Err() != nil { // unless the time is over
+			if ctx.Err() != nil { // unless time ran out
 				return errors.Join(faults...)
 			}
 		}

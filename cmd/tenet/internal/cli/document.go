@@ -40,7 +40,7 @@ func (a *App) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	return text, err
 }
 
-// takeStdin refuses a second input from stdin, of which the first leaves nothing.
+// takeStdin refuses a second input from stdin: the first reads all of it.
 func (a *App) takeStdin() error {
 	if a.stdinTaken {
 		return Usagef("two inputs are stdin (-): name a file for one of them")
@@ -104,7 +104,7 @@ func (a *App) LoadWithin(ctx context.Context, path string, limits map[policy.Sur
 	return a.Parse(path, text, limits)
 }
 
-// Parse is LoadWithin for the text of a document that was read already.
+// Parse is LoadWithin for the text of a document that has already been read.
 func (a *App) Parse(path string, text []byte, limits map[policy.Surface]policy.Limits) (*policyfile.Document, error) {
 	document, err := policyfile.Parse(path, text, policyfile.Options{Limits: limits})
 	if refused, ok := errors.AsType[*policyfile.Error](err); ok {

@@ -94,7 +94,7 @@ func encodeYAML(w io.Writer, v any) error {
 	return e.Close()
 }
 
-// yaml11 finds texts that the encoder does not quote, but that many readers, those of YAML 1.1, take for booleans or numbers.
+// yaml11 matches strings that the encoder does not quote but that the many YAML 1.1 readers take for booleans or numbers.
 var yaml11 = regexp.MustCompile(`^((?i:y|n|yes|no|on|off)|=|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
 
 // block drops JSON's braces, and the quotes that YAML does not need.

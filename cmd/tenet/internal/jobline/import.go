@@ -103,7 +103,7 @@ func (i *importer) line(text []byte, size int) {
 		return
 	}
 	if i.number == 1 {
-		text = bytes.TrimPrefix(text, []byte("\ufeff")) // the mark that some editors put before UTF-8
+		text = bytes.TrimPrefix(text, []byte("\ufeff")) // the byte order mark that some editors put before UTF-8
 	}
 	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return

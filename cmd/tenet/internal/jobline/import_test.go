@@ -176,7 +176,7 @@ func TestJ20AFlowIsNotStoredWithoutItsRejectedLines(t *testing.T) {
 				t.Errorf("%d imported, rejected %v; want the job outside flows only", r.Imported, r.Rejected)
 			}
 			if r := importInto(t, store, file(`{"type":"a","flow":"f","node":"y"}`), Options{}); r.Imported != 2 || r.Existing != 1 {
-				t.Errorf("after the line was mended: %+v", r)
+				t.Errorf("after the line was corrected: %+v", r)
 			}
 		})
 	}

@@ -70,9 +70,9 @@ type Job struct {
 	job.FlowJob
 }
 
-// Read reads the fields of one line, and refuses unknown ones. It does not check what they hold.
+// Read reads the fields of one line, and refuses unknown ones. It does not check their values.
 func Read(text []byte) (l Line, err error) {
-	if !utf8.Valid(text) { // the decoder would replace what is not
+	if !utf8.Valid(text) { // the decoder would replace invalid bytes
 		return l, errors.New("the text is not UTF-8")
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -86,8 +86,8 @@ func Read(text []byte) (l Line, err error) {
 	return l, nil
 }
 
-// Parse reads one line and checks everything that a store would refuse, but for what the lines of a flow have to do with each other.
-// With an error, the job has the flow that the line names, if that can be read.
+// Parse reads one line and checks everything that a store would refuse, except how the lines of a flow relate to each other.
+// If it fails, the job that it returns still has the flow that the line names, if that can be read.
 func Parse(text []byte) (Job, error) {
 	l, err := Read(text)
 	if err != nil {
@@ -102,7 +102,7 @@ func Parse(text []byte) (Job, error) {
 	return Job{l.Flow, job.FlowJob{Request: r, Node: l.Node, Needs: l.Needs, OnFailure: l.OnFailure}}, err
 }
 
-// flowOf returns the flow that an invalid line names, "" for none.
+// flowOf returns the flow that an invalid line names, or "" for none.
 func flowOf(text []byte) string {
 	var l struct {
 		Flow string `json:"flow"`

@@ -21,7 +21,7 @@ const (
 const cancelPoll = 100 * time.Millisecond
 
 // cancelled returns the outcome of a requested cancellation: the state that the job ended in or, unless waits is set, that its
-// worker has not answered yet. With an error, the outcome is pending.
+// worker has not answered yet. If it returns an error, the outcome is pending.
 func cancelled(ctx context.Context, s open.JobStore, id string, waits bool) (string, error) {
 	for {
 		r, _, err := s.Get(ctx, id)

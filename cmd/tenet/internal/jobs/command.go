@@ -112,7 +112,7 @@ func Print(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 	return a.Print(l.Form, list, func(w io.Writer) { writeTable(w, list) })
 }
 
-// printLines prints each job when it is read: millions of them do not fit into memory.
+// printLines prints each job as it is read: millions of them do not fit into memory.
 func printLines(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 	out := bufio.NewWriter(a.Stdout)
 	lines := json.NewEncoder(out)

@@ -214,8 +214,8 @@ finished: every line has a unique key that is held for --unique-for. It is the l
 one, made from the line's text and the number of equal lines before it in the file. Equal lines are therefore separate
 jobs, and an edited line is a new job.
 
-Invalid lines are reported by number, and the others are imported, except for the flows that an invalid line belongs to or
-may belong to. Exits with 1 if a line was rejected.`,
+Invalid lines are reported by number, and the others are imported, except for flows that an invalid line belongs to or may
+belong to. Exits with 1 if a line was rejected.`,
 		Example: `  tenet jobs import deliveries.jsonl --store sqlite:jobs.db
   zcat more.jsonl.gz | tenet jobs import - -o json`,
 	}

@@ -51,7 +51,7 @@ func (f *FilterFlags) add(terms []string) {
 // Filter returns the filter of all flags, for jobs in the given states that the flags select too.
 func (f *FilterFlags) Filter(states ...job.State) (job.Filter, error) {
 	for _, name := range []string{"queue", "type", "error", "created-before", "created-after", "filter"} {
-		if flag := f.flags.Lookup(name); flag.Changed && strings.TrimSpace(flag.Value.String()) == "" { // such as an unset variable of a script
+		if flag := f.flags.Lookup(name); flag.Changed && strings.TrimSpace(flag.Value.String()) == "" { // for example from an unset variable in a script
 			return job.Filter{}, cli.Usagef("--%s is empty: write a value, or leave the flag out", name)
 		}
 	}

@@ -87,7 +87,7 @@ func tellHowFar(a *cli.App, found job.Found, limit int) {
 		a.Note("", "there may be more: add --below %s", found.Next)
 		return
 	}
-	a.Note("", "the time was over: jobs before %s were not looked at; to go on, add --below %[1]s", found.Next)
+	a.Note("", "time ran out: jobs before %s were not searched; to go on, add --below %[1]s", found.Next)
 	if len(found.Unindexed) > 0 {
 		fields := strings.Join(found.Unindexed, " ")
 		a.Note("", "not indexed: %s; to find it at once: tenet migrate index %[1]s", fields)

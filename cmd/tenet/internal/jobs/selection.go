@@ -122,8 +122,8 @@ func (c *change) selected(ctx context.Context, a *cli.App, s open.JobStore, f jo
 	return errors.Join(failed, a.Print(c.form, result, func(w io.Writer) { result.write(w, c.done) }))
 }
 
-// outcomes counts the outcomes of requested cancellations. If waits is set, it waits for the running jobs to end. With an error, those that
-// are not known are pending.
+// outcomes counts the outcomes of requested cancellations. If waits is set, it waits for the running jobs to end. If it
+// returns an error, jobs whose outcome is not known count as pending.
 func outcomes(ctx context.Context, s open.JobStore, ids []string, waits bool) (map[string]int, error) {
 	counts := map[string]int{string(job.Cancelled): len(ids)}
 	count := func(outcome string, n int) {

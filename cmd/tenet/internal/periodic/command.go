@@ -247,7 +247,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			var receipt job.Receipt
-			if server, ok := s.(*client.Jobs); ok && list[i].Set.Value != nil { // its settings have no secrets
+			if server, ok := s.(*client.Jobs); ok && list[i].Set.Value != nil { // the settings that a server returns have no secrets
 				receipt, err = server.RunPeriodic(cmd.Context(), args[0])
 			} else {
 				receipt, err = job.NewClient(s).Enqueue(cmd.Context(), request)

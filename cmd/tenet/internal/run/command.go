@@ -65,7 +65,7 @@ access to it; 130 and 143 stopped by SIGINT or SIGTERM.`,
   tenet run --policy policies.yaml --key backup.Upload -- rclone sync data remote:data < list.txt`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 || args[0] == "" {
-				return cli.Usagef("no command given; write it behind --, for example: tenet run -- make test")
+				return cli.Usagef("no command given; write it after --, for example: tenet run -- make test")
 			}
 			return nil
 		},

@@ -103,7 +103,7 @@ SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGT
 	flags.BoolVar(&f.stdin, "until-stdin-ends", false, "stop like a signal when stdin ends")
 	_ = flags.MarkHidden("until-stdin-ends") // the flag exists
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		if cmd.Flags().Changed("queue") && len(f.queues) == 0 { // such as an unset variable of a script
+		if cmd.Flags().Changed("queue") && len(f.queues) == 0 { // for example from an unset variable in a script
 			return cli.Usagef("--queue is empty: write a name, or leave the flag out")
 		}
 		f.store, f.audit, f.limits, f.shadow = *store, *audit, *limits, *shadow
@@ -322,8 +322,8 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 	}
 }
 
-// awaitsPlace reports whether a job of a queue waits for a place of a limit. Jobs that wait for others are ready when these end, or
-// stay on hold.
+// awaitsPlace reports whether a job of a queue waits for a place of a limit. Jobs that wait for others become ready when those end,
+// or stay on hold.
 func awaitsPlace(ctx context.Context, s open.JobStore, queue string) bool {
 	const few = 20 // the first one waits for a place unless the queue has flows
 	page := func(after string, limit int) ([]*job.Record, error) {

@@ -22,7 +22,7 @@ func TestJ8AnOutageDoesNotMeanIdle(t *testing.T) {
 	})
 }
 
-// TestJ19WaitingJobsAreNotReadWhileOthersRun: a flow has up to 100,000 of them, and a worker that runs until idle asks ten times a second.
+// TestJ19WaitingJobsAreNotReadWhileOthersRun: a flow can have 100,000 of them, and a worker that runs until idle asks ten times a second.
 func TestJ19WaitingJobsAreNotReadWhileOthersRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &flowStore{running: 100}
@@ -33,7 +33,7 @@ func TestJ19WaitingJobsAreNotReadWhileOthersRun(t *testing.T) {
 	})
 }
 
-// flowStore has a job that waits for its needs, and running ones in another queue, of which one ends at each request.
+// flowStore has a job that waits for its needs, and running jobs in another queue, one of which ends at each call of Stats.
 type flowStore struct {
 	open.JobStore
 	running, lists, most int
