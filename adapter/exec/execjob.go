@@ -1,6 +1,7 @@
 package execjob
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,25 +100,13 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 		if err != nil {
 			return startError(err)
 		}
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		go func() {
-			select {
-			case <-o.Kill:
-				cancel(errKilled)
-			case <-ctx.Done():
-			}
-		}()
 		stopped := false
-		err = group.Wait(ctx, func() procgroup.Stop {
+		err = group.Wait(ctx, o.Kill, func() procgroup.Stop {
 			stopped = true
-			return procgroup.Stop{Grace: o.KillGrace, Kill: o.Kill}
+			return procgroup.Stop{Grace: o.KillGrace}
 		})
-		switch {
-		case stopped && errors.Is(context.Cause(ctx), errKilled):
-			return errKilled
-		case stopped:
-			return fmt.Errorf("exec: stopped: %w", ctx.Err())
+		if stopped {
+			return fmt.Errorf("exec: stopped: %w", cmp.Or(ctx.Err(), errKilled))
 		}
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			failed := &ExitError{Code: exit.ExitCode(), Stderr: lastLines(stderr.String())}
@@ -138,7 +127,7 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 	}
 }
 
-var errKilled = errors.New("exec: killed because the worker was stopped at once")
+var errKilled = errors.New("killed because the worker was stopped at once")
 
 // startError makes the job dead if the command can never start. A lack of processes, files or memory is temporary.
 func startError(err error) error {

@@ -18,7 +18,7 @@ func TestACommandThatHasEndedIsNotStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-g.exited
-		err = g.Wait(ctx, func() Stop {
+		err = g.Wait(ctx, nil, func() Stop {
 			t.Error("the stop function was called")
 			return Stop{}
 		})

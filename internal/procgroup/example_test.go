@@ -19,7 +19,7 @@ func ExampleStart() {
 		fmt.Println(err)
 		return
 	}
-	err = group.Wait(ctx, func() procgroup.Stop { return procgroup.Stop{Grace: time.Second} })
+	err = group.Wait(ctx, nil, func() procgroup.Stop { return procgroup.Stop{Grace: time.Second} })
 	fmt.Println(err)
 	// Output: signal: terminated
 }

@@ -18,8 +18,6 @@ type Stop struct {
 	Signal syscall.Signal
 	// Grace is how long the group may take to end before it is killed. 0 kills at once.
 	Grace time.Duration
-	// Kill ends the grace period early when it is closed. May be nil.
-	Kill <-chan struct{}
 }
 
 // Group is a started command with its process group. Its one method must be called once.
@@ -46,33 +44,34 @@ func Start(cmd *exec.Cmd) (*Group, error) {
 	return g, nil
 }
 
-// Wait waits for the command to end and returns what exec.Cmd.Wait returns. If ctx is done first, it calls how, stops the group
-// accordingly, and returns once the group has exited or was killed.
-func (g *Group) Wait(ctx context.Context, how func() Stop) error {
+// Wait waits for the command to end and returns what exec.Cmd.Wait returns. If ctx is done or kill is closed first, it calls how,
+// stops the group accordingly, and returns once the group has exited or was killed. There is no grace period once kill is closed. kill may
+// be nil.
+func (g *Group) Wait(ctx context.Context, kill <-chan struct{}, how func() Stop) error {
 	select {
 	case <-g.exited:
-		return g.err
 	case <-ctx.Done():
-		select {
-		case <-g.exited: // its process ID may belong to another group by now
-			return g.err
-		default:
-		}
+	case <-kill:
 	}
-	g.stop(how())
+	select {
+	case <-g.exited: // its process ID may belong to another group by now
+		return g.err
+	default:
+	}
+	g.stop(how(), kill)
 	<-g.exited
 	return g.err
 }
 
-func (g *Group) stop(s Stop) {
+func (g *Group) stop(s Stop, kill <-chan struct{}) {
 	leader := g.cmd.Process.Pid
-	if s.Grace <= 0 || !g.ended(leader, s) {
+	if s.Grace <= 0 || !g.ended(leader, s, kill) {
 		signalGroup(leader, syscall.SIGKILL)
 	}
 }
 
 // ended asks the group to end and reports whether it did so in its grace period.
-func (g *Group) ended(leader int, s Stop) bool {
+func (g *Group) ended(leader int, s Stop, kill <-chan struct{}) bool {
 	if s.Signal == 0 {
 		s.Signal = syscall.SIGTERM
 	}
@@ -83,7 +82,7 @@ func (g *Group) ended(leader int, s Stop) bool {
 	case <-g.exited:
 	case <-grace.C:
 		return false
-	case <-s.Kill:
+	case <-kill:
 		return false
 	}
 	look := time.NewTicker(poll)
@@ -93,7 +92,7 @@ func (g *Group) ended(leader int, s Stop) bool {
 		case <-look.C:
 		case <-grace.C:
 			return false
-		case <-s.Kill:
+		case <-kill:
 			return false
 		}
 	}

@@ -72,14 +72,14 @@ func stopNow(ctx context.Context, t *testing.T, g *procgroup.Group, s procgroup.
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	began := time.Now()
-	err := g.Wait(ctx, func() procgroup.Stop { return s })
+	err := g.Wait(ctx, nil, func() procgroup.Stop { return s })
 	return time.Since(began), err
 }
 
 func TestACommandThatEndsByItselfIsNotStopped(t *testing.T) {
 	g, out := start(t, "sleep 60 >/dev/null 2>&1 & echo $!; exit 3")
 	child := pid(t, out)
-	err := g.Wait(context.Background(), func() procgroup.Stop {
+	err := g.Wait(context.Background(), nil, func() procgroup.Stop {
 		t.Error("the stop function was called")
 		return procgroup.Stop{}
 	})
@@ -150,15 +150,24 @@ func TestStopWithoutGraceKillsAtOnce(t *testing.T) {
 	}
 }
 
-func TestKillEndsTheGracePeriod(t *testing.T) {
-	g, out := start(t, "trap '' TERM; echo ready; while :; do sleep 0.02; done")
-	readLine(t, out)
-	kill := make(chan struct{})
-	close(kill)
-	took, err := stopNow(t.Context(), t, g, procgroup.Stop{Grace: long, Kill: kill})
-	if err == nil || err.Error() != "signal: killed" || took >= long {
-		t.Errorf("got %v after %v", err, took)
+func TestKillEndsAGroupAtOnce(t *testing.T) {
+	for _, ctx := range []context.Context{t.Context(), done()} { // also in its grace period
+		g, out := start(t, "trap '' TERM; echo ready; while :; do sleep 0.02; done")
+		readLine(t, out)
+		kill := make(chan struct{})
+		close(kill)
+		began := time.Now()
+		err := g.Wait(ctx, kill, func() procgroup.Stop { return procgroup.Stop{Grace: long} })
+		if took := time.Since(began); err == nil || err.Error() != "signal: killed" || took >= long {
+			t.Errorf("got %v after %v", err, took)
+		}
 	}
+}
+
+func done() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }
 
 func TestOutputHeldOpenByALeftoverDoesNotBlock(t *testing.T) {
@@ -170,7 +179,7 @@ func TestOutputHeldOpenByALeftoverDoesNotBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Wait(t.Context(), func() procgroup.Stop { return procgroup.Stop{} }); err != nil {
+	if err := g.Wait(t.Context(), nil, func() procgroup.Stop { return procgroup.Stop{} }); err != nil {
 		t.Errorf("got %v, want success", err)
 	}
 	child, err := strconv.Atoi(strings.TrimSpace(out.String()))

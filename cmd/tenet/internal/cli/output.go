@@ -60,9 +60,15 @@ func encode(w io.Writer, form string, v any) error {
 	return e.Encode(v)
 }
 
-func encodeLines(w io.Writer, v any) error {
+// Lines returns an encoder of JSON lines.
+func Lines(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
+	return e
+}
+
+func encodeLines(w io.Writer, v any) error {
+	e := Lines(w)
 	list := reflect.ValueOf(v)
 	if list.Kind() != reflect.Slice {
 		return e.Encode(v)

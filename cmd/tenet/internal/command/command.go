@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ type Command struct {
 	Stdout, Stderr io.Writer
 	// Grace is how long the process group may take to end after SIGTERM before it is killed. 0 kills at once.
 	Grace time.Duration
-	// Kill ends the grace period early when it is closed. May be nil.
+	// Kill kills the process group at once when it is closed. May be nil.
 	Kill <-chan struct{}
 }
 
@@ -64,15 +65,17 @@ func (c *Command) Run(ctx context.Context) error {
 	}
 	feed.start(cancel)
 	stopped := false
-	err = group.Wait(ctx, func() procgroup.Stop {
+	err = group.Wait(ctx, c.Kill, func() procgroup.Stop {
 		stopped = true
-		return procgroup.Stop{Signal: signalOf(ctx), Grace: c.Grace, Kill: c.Kill}
+		return procgroup.Stop{Signal: signalOf(ctx), Grace: c.Grace}
 	})
 	if stopped {
 		return ended(ctx, time.Since(began))
 	}
 	return exitError(err)
 }
+
+var errKilled = errors.New("killed at once")
 
 // ended returns the error of an attempt that was stopped. The program's exit code does not count: its work was cut short.
 func ended(ctx context.Context, after time.Duration) error {
@@ -85,7 +88,7 @@ func ended(ctx context.Context, after time.Duration) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &TimeoutError{After: after}
 	}
-	return fmt.Errorf("stopped: %w", context.Cause(ctx))
+	return fmt.Errorf("stopped: %w", cmp.Or(context.Cause(ctx), errKilled))
 }
 
 func signalOf(ctx context.Context) syscall.Signal {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -115,8 +114,7 @@ func Print(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 // printLines prints each job as it is read: millions of them do not fit into memory.
 func printLines(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 	out := bufio.NewWriter(a.Stdout)
-	lines := json.NewEncoder(out)
-	lines.SetEscapeHTML(false)
+	lines := cli.Lines(out)
 	n := 0
 	var failed error
 	err := EachJob(ctx, s, Range{l.Filter, l.After}, func(r *job.Record) bool {
