@@ -72,9 +72,9 @@ func (t Timeline) writeHead(b *strings.Builder) {
 	if t.Ran() == 1 {
 		attempts = "attempt"
 	}
-	fmt.Fprintf(b, " %s after %d %s in %s: %s\n", result, t.Ran(), attempts, rounded(t.End.Sub(t.Start)), t.Reason)
+	fmt.Fprintf(b, " %s after %d %s in %s: %s\n", result, t.Ran(), attempts, rounded(t.End.Sub(t.Start)), oneLine(string(t.Reason)))
 	if fallback := t.Attributes.Get(AttrFallback); fallback != "" {
-		b.WriteString("  fallback: " + fallback + "\n")
+		b.WriteString("  fallback: " + oneLine(fallback) + "\n")
 	}
 }
 
@@ -95,7 +95,7 @@ func (t Timeline) row(a *AttemptRecord) []string {
 		backoff = strings.TrimPrefix(backoff+" + limit "+rounded(wait), "- + ")
 	}
 	return []string{
-		number, "+" + rounded(a.Start.Sub(t.Start)), took, outcome, string(a.Outcome.Reason), backoff, oneLine(text(a.Err)),
+		number, "+" + rounded(a.Start.Sub(t.Start)), took, outcome, oneLine(string(a.Outcome.Reason)), backoff, oneLine(text(a.Err)),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,5 +79,15 @@ func TestR5FailedAndRan(t *testing.T) {
 	returned := observe.Timeline{Reason: policy.ReasonAttemptsExhausted} // an HTTP response returned with a nil error
 	if !returned.Failed() {
 		t.Error("attempts_exhausted without an error counts as success")
+	}
+}
+
+// TestReasonsOfAClassifierArePrintedOnOneLine: a classifier may take its reason from a response.
+func TestReasonsOfAClassifierArePrintedOnOneLine(t *testing.T) {
+	timeline := observe.Timeline{Key: policy.ParseKey("a.B"), Reason: "final\n\x1b[31m", Attempts: []observe.AttemptRecord{
+		{Attempt: 1, Outcome: classify.Outcome{Kind: classify.Abort, Reason: "busy\n\x1b[31m"}},
+	}}
+	if text := timeline.String(); strings.Count(text, "\n") != 3 || strings.Contains(text, "\x1b") {
+		t.Errorf("printed %q", text)
 	}
 }

@@ -33,6 +33,9 @@ func (p *Parameters) Text(name string) string {
 	if !slices.Contains(p.names, name) {
 		p.names = append(p.names, name)
 	}
+	if n := len(p.values[name]); n > 1 && p.fault == nil {
+		p.fault = fmt.Errorf("the parameter %q is given %d times; give it once", name, n)
+	}
 	return p.values.Get(name)
 }
 

@@ -48,6 +48,7 @@ func TestAWrongParameterIsAnErrorThatSaysWhatToWrite(t *testing.T) {
 		"size=many&on=yes": "size=many: write a whole number above 0",
 		"on=perhaps":       "on=perhaps: write true or false",
 		"nam=x":            `unknown parameter "nam"; accepted are name, lease, size, on, heartbeat`,
+		"size=1&size=2":    `the parameter "size" is given 2 times; give it once`,
 		"z=1&a=2":          `unknown parameter "a"; accepted are name, lease, size, on, heartbeat`,
 		"name=%zz":         `the parameters cannot be read: invalid URL escape "%zz"`,
 	} {

@@ -10,6 +10,6 @@
 // Payloads come from whoever may enqueue, so the addresses that a request may reach are guarded: private, loopback,
 // link-local and other special addresses are refused unless Options allow them. The check is made on the address that is
 // dialled, after name resolution and for every redirect, and no proxy is used. Redirects are followed unless the payload
-// expects their status. A redirect to another host does not get the payload's headers, except Content-Type, Idempotency-Key
+// expects their status. A redirect to another host or from https to http does not get the payload's headers, except Content-Type, Idempotency-Key
 // and User-Agent.
 package httpjob

@@ -110,7 +110,7 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 }
 
 // redirect does not follow a redirect whose status the payload expects. It sends none of the payload's headers, nor its URL as Referer, to
-// another host: they may hold secrets.
+// another host or from https to http: they may hold secrets.
 func (p *Payload) redirect(req *http.Request, via []*http.Request) error {
 	if slices.Contains(p.ExpectStatus, req.Response.StatusCode) {
 		return http.ErrUseLastResponse
@@ -118,7 +118,7 @@ func (p *Payload) redirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 { // as net/http does
 		return errors.New("stopped after 10 redirects")
 	}
-	if req.URL.Host != via[0].URL.Host {
+	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
 		maps.DeleteFunc(req.Header, func(name string, _ []string) bool {
 			return name != "Content-Type" && name != "Idempotency-Key" && name != "User-Agent"
 		})

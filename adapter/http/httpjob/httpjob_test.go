@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -166,6 +169,19 @@ func TestO3ARedirectKeepsThePayloadsHeadersFromOtherHosts(t *testing.T) {
 	}
 	if err := run(t, Options{AllowPrivateNetworks: true}, `{"url":"`+server.URL+`/endless"}`); err == nil || !strings.Contains(err.Error(), "10 redirects") {
 		t.Errorf("an endless redirect: %v", err)
+	}
+}
+
+// TestO3ARedirectFromHTTPSToHTTPDropsThePayloadsHeaders: others may read what is sent there, also on the same host.
+func TestO3ARedirectFromHTTPSToHTTPDropsThePayloadsHeaders(t *testing.T) {
+	header := http.Header{"X-Api-Key": {"s3cret"}, "Content-Type": {"application/json"}}
+	secure := &http.Request{URL: &url.URL{Scheme: "https", Host: "host"}}
+	plain := &http.Request{URL: &url.URL{Scheme: "http", Host: "host"}, Header: header, Response: &http.Response{StatusCode: http.StatusFound}}
+	if err := (&Payload{}).redirect(plain, []*http.Request{secure}); err != nil {
+		t.Fatal(err)
+	}
+	if want := (http.Header{"Content-Type": {"application/json"}}); !maps.EqualFunc(header, want, slices.Equal) {
+		t.Errorf("sent %v", header)
 	}
 }
 
