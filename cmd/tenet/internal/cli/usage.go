@@ -25,6 +25,19 @@ func explainArguments(cmd *cobra.Command) {
 	}
 }
 
+// CheckNeeds returns a usage error if one of names is given and the flag that they need is empty.
+func CheckNeeds(flags *pflag.FlagSet, needed string, names ...string) error {
+	if flags.Lookup(needed).Value.String() != "" {
+		return nil
+	}
+	for _, name := range names {
+		if flags.Changed(name) {
+			return Usagef("--%s needs --%s", name, needed)
+		}
+	}
+	return nil
+}
+
 // argumentError names the argument that is missing or unexpected, as the command's use line does.
 func argumentError(cmd *cobra.Command, args []string) error {
 	all := operands(cmd.Use)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/monitor"
@@ -28,15 +29,15 @@ type pipelineFlags struct {
 	otlp                     *string
 	audit, form, limits      *string
 	shadow                   *string
-	changed                  func(flag string) bool
+	flags                    *pflag.FlagSet
 }
 
 // add adds the flags to a command. from is the name of the flag for the source, and usage its usage text.
 func (f *pipelineFlags) add(cmd *cobra.Command, from, usage string) {
 	f.audit, f.form, f.limits = open.DecisionLogFlag(cmd), cli.OutputFlag(cmd), open.LimitsFlag(cmd)
 	f.shadow = open.ShadowFlag(cmd)
-	f.grace, f.ttl, f.changed = pipeline.DefaultGrace, open.JobTTL, cmd.Flags().Changed
 	flags := cmd.Flags()
+	f.grace, f.ttl, f.flags = pipeline.DefaultGrace, open.JobTTL, flags
 	f.document.Flags(cmd, "policy document; changes take effect during the run")
 	flags.StringVar(&f.source, from, "", usage)
 	flags.StringVar(&f.sink, "sink", "", "where transactions go: "+open.UseSink.Forms())
@@ -56,7 +57,7 @@ func (f *pipelineFlags) add(cmd *cobra.Command, from, usage string) {
 
 // single returns the transaction of --payload and --id, or nil.
 func (f *pipelineFlags) single(ctx context.Context, a *cli.App) (*pipeline.Transaction, error) {
-	if !f.changed("payload") && !f.changed("id") {
+	if !f.flags.Changed("payload") && !f.flags.Changed("id") {
 		return nil, nil
 	}
 	payload := []byte(f.payload)
@@ -66,10 +67,10 @@ func (f *pipelineFlags) single(ctx context.Context, a *cli.App) (*pipeline.Trans
 			return nil, err
 		}
 	}
-	if f.changed("payload") && !json.Valid(payload) {
+	if f.flags.Changed("payload") && !json.Valid(payload) {
 		return nil, cli.Usagef("--payload: this is not valid JSON; write a value such as '{\"order\": 17}' or '\"text\"'")
 	}
-	if f.changed("id") && f.id == "" {
+	if f.flags.Changed("id") && f.id == "" {
 		return nil, cli.Usagef("--id is empty; leave it out for a new one")
 	}
 	return pipeline.NewTransaction(f.id, payload), nil
@@ -83,6 +84,9 @@ type places struct {
 
 // places parses the flags. from is the name of the flag for the source.
 func (f *pipelineFlags) places(ctx context.Context, a *cli.App, from string) (p places, err error) {
+	if err = cli.CheckNeeds(f.flags, "idempotency-store", "idempotency-ttl", "replay-safe"); err != nil {
+		return p, err
+	}
 	if p.one, err = f.single(ctx, a); err != nil {
 		return p, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
@@ -18,6 +19,7 @@ type recordFlags struct {
 	key, store string
 	ttl        time.Duration
 	replaySafe bool
+	flags      *pflag.FlagSet
 }
 
 const defaultTTL = 24 * time.Hour
@@ -25,6 +27,7 @@ const defaultTTL = 24 * time.Hour
 func (f *recordFlags) add(cmd *cobra.Command) {
 	f.ttl = defaultTTL
 	flags := cmd.Flags()
+	f.flags = flags
 	flags.StringVar(&f.key, "idempotency-key", "", "run the command at most once under this key; needs --idempotency-store")
 	flags.StringVar(&f.store, "idempotency-store", "", "where keys are kept: "+open.UseRecords.Forms())
 	flags.Var(cli.Duration(&f.ttl), "idempotency-ttl", "how long a key is kept after its command has ended")
@@ -40,7 +43,7 @@ func (f *recordFlags) check() error {
 	case f.ttl <= 0:
 		return cli.Usagef("--idempotency-ttl: %s is not above 0", f.ttl)
 	}
-	return nil
+	return cli.CheckNeeds(f.flags, "idempotency-key", "idempotency-ttl", "replay-safe")
 }
 
 // FingerprintOf returns the hash of a command line: a key that comes again with another command is a conflict.

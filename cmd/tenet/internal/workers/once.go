@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/monitor"
@@ -17,20 +18,22 @@ import (
 type onceFlags struct {
 	store, key string
 	replaySafe bool
+	flags      *pflag.FlagSet
 }
 
 const metaPrefix = "meta."
 
 func (f *onceFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	f.flags = flags
 	flags.StringVar(&f.store, "idempotency-store", "", "run the effect of each job once, and keep the keys here: "+open.UseRecords.Forms())
 	flags.StringVar(&f.key, "idempotency-key", "id", "what identifies a job: id, or meta.NAME for a value of its metadata")
 	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: a handler may run again if its worker was killed while it ran")
 }
 
 func (f *onceFlags) check() error {
-	if f.store == "" && f.key != "id" {
-		return cli.Usagef("--idempotency-key needs --idempotency-store")
+	if err := cli.CheckNeeds(f.flags, "idempotency-store", "idempotency-key", "replay-safe"); err != nil {
+		return err
 	}
 	_, err := f.keyOf()
 	return err
