@@ -32,7 +32,7 @@ type Options struct {
 	Token string
 	// HTTP sends the requests. Default: http.DefaultTransport. Redirects are not followed: they could carry the token elsewhere.
 	HTTP *http.Client
-	// MaxAttempts is how often a request that may be repeated is sent. Default 4.
+	// MaxAttempts is how often a request that may be repeated is sent, within one minute. Default 4.
 	MaxAttempts int
 	// Secrets asks for payloads, metadata and results as they are stored. The token then needs the scope operate.
 	Secrets bool
@@ -57,7 +57,8 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("client: Token: it holds a character that a header cannot carry; trim line breaks")
 	}
 	fixed, err := policy.Compile(policy.Policy{Key: policy.ParseKey(key), Retry: policy.Retry{
-		MaxAttempts: cmp.Or(o.MaxAttempts, 4), InitialBackoff: 100 * time.Millisecond, MaxBackoff: 2 * time.Second, TimeoutPerAttempt: attemptTime, ClassifierName: tenethttp.ClassifierName,
+		MaxAttempts: cmp.Or(o.MaxAttempts, 4), InitialBackoff: 100 * time.Millisecond, MaxBackoff: 2 * time.Second,
+		TimeoutPerAttempt: answerTime, OverallTimeout: answerTime, ClassifierName: tenethttp.ClassifierName,
 	}}, policy.CallLimits(), policy.SourceDefault)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -91,9 +92,9 @@ func (c *Client) Audit() *Audit { return &Audit{c} }
 const key = "tenet-server.request"
 
 const (
-	attemptTime = time.Minute // until the headers of an answer; servers give up after 30 seconds
-	maxAnswer   = 64 << 20
-	maxProblem  = 1 << 20
+	answerTime = time.Minute // until the headers of an answer, repetitions included; servers give up after 30 seconds
+	maxAnswer  = 64 << 20
+	maxProblem = 1 << 20
 )
 
 // one is a provider of a single policy.
@@ -181,6 +182,8 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 	switch {
 	case dial != nil && dial.Op == "dial":
 		return nil, fmt.Errorf("%s: no connection to %s; check the URL, and that the server runs: %w", call.name(), c.base, netguard.Cause(err))
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return nil, fmt.Errorf("%s: %s did not answer within %s; check the URL, and the server's log: %w", call.name(), c.base, answerTime, netguard.Cause(err))
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", call.name(), netguard.Cause(err))
 	case answer.StatusCode >= http.StatusMultipleChoices:
