@@ -75,11 +75,10 @@ func (r *reader) istioRoute(o object, c *Converted) {
 
 func (r *reader) istioRetries(o object, to *policy.Retry) {
 	retries, path, given := o.count("attempts") // of retries, whatever its name says
-	if given {
-		to.MaxAttempts = retries + 1
-		fit(r, path, &to.MaxAttempts, policy.CallLimits().Attempts)
-	} else {
-		r.remark(path, "is not given; Istio's default of 2 retries is written out")
+	to.MaxAttempts = retries + 1
+	fit(r, path, &to.MaxAttempts, policy.CallLimits().Attempts)
+	if !given {
+		r.remark(path, "is not given, which Istio reads as 0: one attempt is made")
 	}
 	if timeout, ok := o.span("perTryTimeout"); ok {
 		to.TimeoutPerAttempt = timeout
@@ -88,6 +87,7 @@ func (r *reader) istioRetries(o object, to *policy.Retry) {
 	if backoff, ok := o.span("backoff"); ok && backoff > 0 {
 		to.InitialBackoff = backoff
 		fit(r, o.at("backoff"), &to.InitialBackoff, policy.CallLimits().Backoff)
+		r.approximate(o.at("backoff"), "is approximated: delays double from it, where Istio's grow by 2ⁿ−1 times it")
 	}
 	path = o.at("retryOn")
 	var words []string
