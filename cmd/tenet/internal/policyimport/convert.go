@@ -415,6 +415,17 @@ func fit[T int | float64 | time.Duration](r *reader, path string, v *T, l policy
 	}
 }
 
+// atLeast raises a duration to the least that a policy can say, also if it is 0.
+func atLeast(r *reader, path string, d *time.Duration, least time.Duration) {
+	if *d < least {
+		r.approximate(path, "%v is outside the limits; %v is used", *d, least)
+		*d = least
+	}
+}
+
+// counts are the limits of bursts, and of attempts that run or start at a time.
+var counts = policy.Range[int]{Min: 1, Max: 1_000_000}
+
 func kind(v any) string {
 	switch v.(type) {
 	case nil:

@@ -156,12 +156,13 @@ func r4jRetry(o object, p *policy.Policy) {
 		fit(o.r, path, &r.MaxAttempts, limits.Attempts)
 	}
 	r.InitialBackoff, r.BackoffMultiplier, r.Jitter = o.spring("waitDuration", 500*time.Millisecond), 1, policy.JitterNone
+	atLeast(o.r, o.at("waitDuration"), &r.InitialBackoff, limits.Backoff.Min)
 	fit(o.r, o.at("waitDuration"), &r.InitialBackoff, limits.Backoff)
-	r.InitialBackoff = max(r.InitialBackoff, limits.Backoff.Min)
 	r.MaxBackoff = r.InitialBackoff
 	multiplier, path, _ := o.number("exponentialBackoffMultiplier")
 	longest := o.spring("exponentialMaxWaitDuration", limits.Cap.Max)
-	switch exponential := o.flag("enableExponentialBackoff"); {
+	exponential := o.flag("enableExponentialBackoff")
+	switch {
 	case exponential && multiplier == 0:
 		r.BackoffMultiplier, r.MaxBackoff = 1.5, longest
 	case exponential:
@@ -169,6 +170,9 @@ func r4jRetry(o object, p *policy.Policy) {
 		fit(o.r, path, &r.BackoffMultiplier, limits.Multiplier)
 	case multiplier != 0:
 		o.r.lost(path, "has no effect without enableExponentialBackoff")
+	}
+	if !exponential && longest != limits.Cap.Max {
+		o.r.lost(o.at("exponentialMaxWaitDuration"), "has no effect without enableExponentialBackoff")
 	}
 	fit(o.r, o.at("exponentialMaxWaitDuration"), &r.MaxBackoff, limits.Cap)
 	factor, path, given := o.number("randomizedWaitFactor")
@@ -178,6 +182,10 @@ func r4jRetry(o object, p *policy.Policy) {
 		if given {
 			r.JitterFactor = factor
 			fit(o.r, path, &r.JitterFactor, policy.Range[float64]{Max: 1})
+		}
+		if !exponential { // the cap bounds jitter too
+			r.MaxBackoff += time.Duration(float64(r.InitialBackoff) * r.JitterFactor)
+			fit(o.r, o.at("waitDuration"), &r.MaxBackoff, limits.Cap)
 		}
 	case given:
 		o.r.lost(path, "has no effect without enableRandomizedWait")
@@ -198,25 +206,29 @@ func (o object) lose(why string, names ...string) {
 func r4jCircuit(o object, p *policy.Policy) {
 	limits := policy.CallLimits()
 	c := policy.Circuit{Kind: policy.CircuitRate, FailureRate: 0.5, MinimumCalls: 100, Window: limits.Circuit.Window}
-	slowRate, slowPath, slow := o.number("slowCallRateThreshold")
+	slowRate, slowPath, slow := o.percentage("slowCallRateThreshold")
 	slowAfter := o.spring("slowCallDurationThreshold", time.Minute)
-	failures, failurePath, failing := o.number("failureRateThreshold")
+	failureRate, _, failing := o.percentage("failureRateThreshold")
 	switch {
-	case failing:
-		c.FailureRate = failures / 100
-		fit(o.r, failurePath, &c.FailureRate, policy.Range[float64]{Max: 1})
-		if slow && slowRate < 100 {
+	case slow && slowRate < 1 && !failing:
+		c = policy.Circuit{Kind: policy.CircuitSlow, SlowRate: slowRate, SlowAfter: slowAfter, MinimumCalls: 100, Window: c.Window}
+		o.r.remark(slowPath, "resilience4j also opens at 50 percent of failures, the default of failureRateThreshold; a policy has one breaker")
+	default:
+		if failing {
+			c.FailureRate = failureRate
+		}
+		if slow {
 			o.r.lost(slowPath, "is left out: a policy has one breaker, and that of failureRateThreshold is used")
 		}
-	case slow && slowRate < 100:
-		c = policy.Circuit{Kind: policy.CircuitSlow, SlowRate: slowRate / 100, SlowAfter: slowAfter, MinimumCalls: 100, Window: c.Window}
-		o.r.remark(slowPath, "resilience4j also opens at 50 percent of failures, the default of failureRateThreshold; a policy has one breaker")
+		if slowAfter != time.Minute {
+			o.r.lost(o.at("slowCallDurationThreshold"), "is left out: a policy has one breaker, and that of failureRateThreshold is used")
+		}
 	}
 	size, sizePath, sized := o.count("slidingWindowSize")
 	if !sized {
 		size = 100
 	}
-	timed := strings.ToUpper(o.text("slidingWindowType")) == "TIME_BASED"
+	timed := o.timedWindow()
 	if n, _, given := o.count("minimumNumberOfCalls"); given {
 		c.MinimumCalls = n
 	}
@@ -228,7 +240,8 @@ func r4jCircuit(o object, p *policy.Policy) {
 		o.r.approximate(sizePath, "is approximated: rates are counted over %v, where resilience4j counts the last calls", c.Window)
 	}
 	c.MinimumCalls = max(c.MinimumCalls, 1)
-	c.Cooldown = max(o.spring("waitDurationInOpenState", time.Minute), limits.MinCooldown)
+	c.Cooldown = o.spring("waitDurationInOpenState", time.Minute)
+	atLeast(o.r, o.at("waitDurationInOpenState"), &c.Cooldown, limits.MinCooldown)
 	probes, probesPath, given := o.count("permittedNumberOfCallsInHalfOpenState")
 	if !given {
 		probes = 10
@@ -242,10 +255,33 @@ func r4jCircuit(o object, p *policy.Policy) {
 		"enableExponentialBackoff", "exponentialBackoffMultiplier", "exponentialMaxWaitDurationInOpenState", "enableRandomizedWait", "randomizedWaitFactor", "initialState")
 }
 
+// percentage reads a share in percent, above 0 and up to 100, and returns it as a fraction.
+func (o object) percentage(name string) (share float64, path string, given bool) {
+	n, path, given := o.number(name)
+	if given && (n <= 0 || n > 100) {
+		o.r.fault(path, "%v is not a percentage above 0 and up to 100", n)
+	}
+	return n / 100, path, given
+}
+
+// timedWindow reads slidingWindowType, a name of an enumeration, in which Spring ignores case and punctuation.
+func (o object) timedWindow() bool {
+	text := o.text("slidingWindowType")
+	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToUpper(text)) {
+	case "TIMEBASED":
+		return true
+	case "COUNTBASED", "":
+	default:
+		o.r.fault(o.at("slidingWindowType"), "%q is neither COUNT_BASED nor TIME_BASED", text)
+	}
+	return false
+}
+
 func r4jBulkhead(o object, p *policy.Policy) {
 	p.Limit.Concurrency = 25
-	if n, _, given := o.count("maxConcurrentCalls"); given {
+	if n, path, given := o.count("maxConcurrentCalls"); given {
 		p.Limit.Concurrency = max(n, 1)
+		fit(o.r, path, &p.Limit.Concurrency, counts)
 	}
 	wait := o.spring("maxWaitDuration", 0)
 	if p.Limit.Rate.Count == 0 {
@@ -258,8 +294,9 @@ func r4jBulkhead(o object, p *policy.Policy) {
 
 func r4jRate(o object, p *policy.Policy) {
 	rate := policy.Rate{Count: 50, Per: o.spring("limitRefreshPeriod", 500*time.Nanosecond)}
-	if n, _, given := o.count("limitForPeriod"); given {
+	if n, path, given := o.count("limitForPeriod"); given {
 		rate.Count = max(n, 1)
+		fit(o.r, path, &rate.Count, counts)
 	}
 	fit(o.r, o.at("limitRefreshPeriod"), &rate.Per, policy.Range[time.Duration]{Min: time.Millisecond, Max: time.Hour})
 	rate.Burst = rate.Count

@@ -1,0 +1,73 @@
+package policyimport_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// r4j converts the settings of one instance of a module.
+func r4j(t *testing.T, module, settings string) (policy.Policy, []string) {
+	t.Helper()
+	got, err := policyimport.Resilience4j([]byte(`{resilience4j: {` + module + `: {instances: {a: {` + settings + `}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parses(t, got)
+	return got.Policies["a"], fidelities(got)
+}
+
+// TestT7ARandomizedWaitLiesOnBothSidesOfWaitDuration as resilience4j's IntervalFunction.ofRandomized.
+func TestT7ARandomizedWaitLiesOnBothSidesOfWaitDuration(t *testing.T) {
+	p, _ := r4j(t, "retry", "waitDuration: 1s, enableRandomizedWait: true, randomizedWaitFactor: 0.25")
+	for retry := range 3 {
+		low, high := decision.Bounds(&p.Retry, retry)
+		if low != 750*ms || high != 1250*ms {
+			t.Errorf("retry %d waits from %v to %v, want 750ms to 1.25s", retry, low, high)
+		}
+	}
+}
+
+func TestT7TheTypeOfASlidingWindowIsReadAsSpringDoes(t *testing.T) {
+	for _, name := range []string{"TIME_BASED", "time-based", "timeBased", "time_based"} {
+		p, _ := r4j(t, "circuitbreaker", "slidingWindowSize: 30, slidingWindowType: "+name)
+		if p.Circuit.Window != 30*time.Second {
+			t.Errorf("%s: window %v, want 30s", name, p.Circuit.Window)
+		}
+	}
+}
+
+func TestT7ASettingOfResilience4jWithoutEffectIsNotExact(t *testing.T) {
+	for field, c := range map[string]struct {
+		module, settings string
+		want             policyimport.Fidelity
+	}{
+		"slowCallRateThreshold":      {"circuitbreaker", "slowCallRateThreshold: 100", lost},
+		"slowCallDurationThreshold":  {"circuitbreaker", "failureRateThreshold: 50, slowCallDurationThreshold: 2s", lost},
+		"waitDurationInOpenState":    {"circuitbreaker", "waitDurationInOpenState: 10ms", approximate},
+		"waitDuration":               {"retry", "waitDuration: 0", approximate},
+		"exponentialMaxWaitDuration": {"retry", "exponentialMaxWaitDuration: 5s", lost},
+		"limitForPeriod":             {"ratelimiter", "limitForPeriod: 2147483647", approximate},
+		"maxConcurrentCalls":         {"bulkhead", "maxConcurrentCalls: 2147483647", approximate},
+	} {
+		_, list := r4j(t, c.module, c.settings)
+		if want := "resilience4j." + c.module + ".instances.a." + field + " " + string(c.want); !slices.Contains(list, want) {
+			t.Errorf("no %q in %q", want, list)
+		}
+	}
+}
+
+func TestT7AThresholdOfResilience4jThatIsNotAPercentageIsRefused(t *testing.T) {
+	for _, settings := range []string{"failureRateThreshold: 0", "failureRateThreshold: -5", "failureRateThreshold: 150", "slowCallRateThreshold: -5", "slidingWindowType: LAST"} {
+		field, _, _ := strings.Cut(settings, ":")
+		_, err := policyimport.Resilience4j([]byte(`{resilience4j: {circuitbreaker: {instances: {a: {` + settings + `}}}}}`))
+		if err == nil || !strings.Contains(err.Error(), "instances.a."+field+": ") {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+}
