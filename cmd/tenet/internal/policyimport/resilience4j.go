@@ -25,19 +25,25 @@ func Resilience4j(application []byte) (Converted, error) {
 	}
 	j := resilience4j{reader: r, policies: map[string]*policy.Policy{}}
 	for _, module := range r4jModules {
+		known := map[string]bool{}
 		for _, root := range roots {
 			o, ok := root.object("resilience4j." + module.name)
 			if nested, is := root.fields["resilience4j"].(map[string]any); !ok && is {
 				o, ok = object{r: r, path: root.at("resilience4j"), fields: nested}.object(module.name)
 			}
 			if ok {
-				j.instances(o, module.convert)
+				j.instances(o, known, module.convert)
 			}
 		}
 	}
 	for _, root := range roots {
 		if rest, ok := root.object("resilience4j"); ok {
 			rest.rest()
+		}
+		for _, name := range root.names() {
+			if strings.HasPrefix(name, "resilience4j.") {
+				j.lost(root.at(name), "is left out: write the instances as nested objects, resilience4j: {retry: {instances: {…}}}")
+			}
 		}
 	}
 	c := newConverted()
@@ -46,7 +52,7 @@ func Resilience4j(application []byte) (Converted, error) {
 		p.Retry.MaxAttempts = max(p.Retry.MaxAttempts, 1)
 		c.Policies[name] = *p
 	}
-	return c.finish(r, what, "no instance of retry, circuitbreaker, bulkhead, ratelimiter or timelimiter was found")
+	return c.finish(r, what, "no instance of retry, circuitbreaker, bulkhead, ratelimiter or timelimiter was found: they stand under resilience4j: {retry: {instances: {…}}}")
 }
 
 type resilience4j struct {
@@ -60,8 +66,8 @@ var r4jModules = []struct {
 	convert func(object, *policy.Policy)
 }{{"retry", r4jRetry}, {"circuitbreaker", r4jCircuit}, {"ratelimiter", r4jRate}, {"timelimiter", r4jTimeout}, {"bulkhead", r4jBulkhead}}
 
-// instances converts the instances of a module.
-func (j *resilience4j) instances(o object, convert func(object, *policy.Policy)) {
+// instances converts the instances of a module in one document. known has those of the documents before it.
+func (j *resilience4j) instances(o object, known map[string]bool, convert func(object, *policy.Policy)) {
 	configs, _ := o.object("configs")
 	instances, _ := o.object("instances")
 	used := map[string]bool{}
@@ -70,6 +76,10 @@ func (j *resilience4j) instances(o object, convert func(object, *policy.Policy))
 		if instance.fields == nil { // an instance without settings of its own
 			instance = object{r: j.reader, path: instances.at(name), fields: map[string]any{}}
 		}
+		if known[name] {
+			j.fault(instance.path, "is set in an earlier document too; leave one document, with the settings of one profile")
+		}
+		known[name] = true
 		base := instance.text("baseConfig")
 		if base == "" {
 			base = "default"

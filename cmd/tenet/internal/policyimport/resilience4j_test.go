@@ -71,3 +71,26 @@ func TestT7AThresholdOfResilience4jThatIsNotAPercentageIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestT7AnInstanceInSeveralDocumentsIsRefused: Spring merges the documents of the active profiles, which the input does not say.
+func TestT7AnInstanceInSeveralDocumentsIsRefused(t *testing.T) {
+	const first = "resilience4j: {retry: {instances: {a: {waitDuration: 2s}}}}\n---\n"
+	_, err := policyimport.Resilience4j([]byte(first + "resilience4j: {retry: {instances: {a: {maxAttempts: 7}}}}"))
+	if err == nil || !strings.Contains(err.Error(), "[1].resilience4j.retry.instances.a: is set in an earlier document too") {
+		t.Errorf("%v", err)
+	}
+	got, err := policyimport.Resilience4j([]byte(first + "resilience4j: {retry: {instances: {b: {}}}, timelimiter: {instances: {a: {}}}}"))
+	if err != nil || len(got.Policies) != 2 {
+		t.Errorf("%v, %v", got.Policies, err)
+	}
+}
+
+func TestT7ADottedNameOfResilience4jIsReported(t *testing.T) {
+	got, err := policyimport.Resilience4j([]byte("resilience4j.retry.instances.a: {maxAttempts: 5}\nresilience4j.retry: {instances: {b: {}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := fidelities(got); !slices.Contains(list, "resilience4j.retry.instances.a lost") {
+		t.Errorf("%q", list)
+	}
+}
