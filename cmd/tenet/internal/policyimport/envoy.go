@@ -60,6 +60,7 @@ func (e *envoy) visit(o object, n names) {
 	if own, ok := o.fields["name"].(string); ok {
 		n.own, n.around = own, own
 	}
+	o.skip("retry_policy_typed_config")
 	retry, retries := o.object("retry_policy")
 	hedge, hedges := o.object("hedge_policy")
 	if retries || hedges {

@@ -51,11 +51,16 @@ func (e *envoy) breakers(o object, c *envoyCluster) {
 			}
 			p.rest()
 		}
-		if percent <= 0 || percent > 100 {
-			e.fault(path, "%v is not a percentage above 0 and up to 100", percent)
+		switch {
+		case percent < 0 || percent > 100:
+			e.fault(path, "%v is not a percentage from 0 to 100", percent)
+		case percent == 0:
+			percent = 0.1
+			e.approximate(path, "is approximated: a call earns a thousandth of a retry, as a ratio cannot be 0")
 		}
-		if n, _, given := budget.count("min_retry_concurrency"); given {
+		if n, path, given := budget.count("min_retry_concurrency"); given {
 			burst = max(n, 1)
+			fit(e.reader, path, &burst, counts)
 		}
 		e.approximate(budget.path, "is approximated: retries are bounded to a share of calls and a burst, where Envoy bounds those in flight")
 		budget.rest()

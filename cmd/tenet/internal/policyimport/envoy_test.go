@@ -239,6 +239,22 @@ func TestEnvoyClusterEdges(t *testing.T) {
 	parses(t, got)
 }
 
+func TestT7EnvoysRetryBudgetsAtTheirBounds(t *testing.T) {
+	for budget, want := range map[string]policy.Budget{
+		`"budget_percent": {"value": 0}`:      {Kind: policy.BudgetRetryRatio, Ratio: 0.001, Burst: 3},
+		`"min_retry_concurrency": 4294967295`: {Kind: policy.BudgetRetryRatio, Ratio: 0.2, Burst: 1_000_000},
+	} {
+		got, err := policyimport.Envoy([]byte(envoyBudget(budget)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.Budgets["c-retries"]); diff != "" {
+			t.Errorf("%s: %s", budget, diff)
+		}
+		parses(t, got)
+	}
+}
+
 func FuzzImport(f *testing.F) {
 	for _, seed := range []string{serviceConfig, bootstrap, `{"retry_on": "5xx"}`, `[]`, `a: &a [*a]`, `{1: 2}`} {
 		f.Add([]byte(seed))

@@ -82,6 +82,7 @@ func fields() []field {
 		{"grpc", "healthCheckConfig", `{"healthCheckConfig": {}}`, lost, ""},
 
 		{"envoy", route + ".timeout", envoyRoute(""), exact, "`timeout` of a route"},
+		{"envoy", "virtual_hosts[0].retry_policy_typed_config", `{"virtual_hosts": [{"retry_policy_typed_config": {}, "routes": [{"name": "a", "route": {"timeout": "1s", "retry_policy": {"retry_on": "unavailable"}}}]}]}`, lost, ""},
 		{"envoy", policy + "num_retries", envoyRoute(`, "num_retries": 3`), exact, "`num_retries`"},
 		{"envoy", policy + "num_retries", envoyRoute(`, "num_retries": 30`), approximate, "`num_retries`"},
 		{"envoy", policy + "per_try_timeout", envoyRoute(`, "per_try_timeout": "1s"`), exact, "`per_try_timeout`"},
