@@ -1,13 +1,13 @@
 package policyimport
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,11 +54,25 @@ func (c Converted) finish(r *reader, what, nothing string) (Converted, error) {
 	if len(c.Policies) == 0 && c.Defaults.IsZero() && len(r.faults) == 0 {
 		r.fault("", "%s", nothing)
 	}
+	c.checkNames(r)
 	if err := r.err(what); err != nil {
 		return Converted{}, err
 	}
 	c.Report = r.report()
 	return c, nil
+}
+
+// checkNames reports the keys and the names of budgets that a document cannot have.
+func (c Converted) checkNames(r *reader) {
+	for _, name := range slices.Concat(slices.Sorted(maps.Keys(c.Policies)), slices.Sorted(maps.Keys(c.Budgets))) {
+		problem := fields.BadName(name)
+		if problem == "" && policy.ParseKey(name).Surface() != policy.SurfaceCall {
+			problem = fmt.Sprintf("%q is a key of jobs or pipeline steps", name)
+		}
+		if problem != "" {
+			r.faults = append(r.faults, Note{Message: problem + "; a policy of calls cannot have this name, so rename what it is for"})
+		}
+	}
 }
 
 // Fidelity is how well a policy says what a field of the input says.
@@ -361,7 +375,8 @@ func (o object) number(name string) (n float64, path string, given bool) {
 	case float64:
 		n = x
 	case string:
-		if err := yaml.Load([]byte(x), &n, yaml.WithV4Defaults()); err != nil {
+		var err error
+		if n, err = strconv.ParseFloat(x, 64); err != nil {
 			n = math.NaN()
 		}
 	default:
@@ -403,28 +418,6 @@ func (o object) rest() {
 		o.r.lost(o.at(name), "is not known and is left out")
 	}
 }
-
-// fit clamps a value that is set to Tenet's limits.
-func fit[T int | float64 | time.Duration](r *reader, path string, v *T, l policy.Range[T]) {
-	if *v == 0 {
-		return
-	}
-	if fitted := min(max(*v, l.Min), l.Max); cmp.Compare(fitted, *v) != 0 {
-		r.approximate(path, "%v is outside the limits; %v is used", *v, fitted)
-		*v = fitted
-	}
-}
-
-// atLeast raises a duration to the least that a policy can say, also if it is 0.
-func atLeast(r *reader, path string, d *time.Duration, least time.Duration) {
-	if *d < least {
-		r.approximate(path, "%v is outside the limits; %v is used", *d, least)
-		*d = least
-	}
-}
-
-// counts are the limits of bursts, and of attempts that run or start at a time.
-var counts = policy.Range[int]{Min: 1, Max: 1_000_000}
 
 func kind(v any) string {
 	switch v.(type) {

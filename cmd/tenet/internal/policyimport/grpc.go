@@ -44,6 +44,7 @@ func GRPC(serviceConfig []byte) (Converted, error) {
 		r.remark("methodConfig", "gRPC does not retry methods without an entry; write defaults.calls.retry.max_attempts: 1 for the same")
 	}
 	c.Report = r.report()
+	c.checkNames(r)
 	if err := r.err("grpc service config"); err != nil {
 		return Converted{}, err
 	}

@@ -1,0 +1,43 @@
+package policyimport_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
+)
+
+// TestT7ANameThatCannotBeAKeyIsRefused: no input leads to an invalid document.
+func TestT7ANameThatCannotBeAKeyIsRefused(t *testing.T) {
+	for name, problem := range map[string]string{
+		`a\u0007b`: "holds control characters", " a": "white space", strings.Repeat("a", 300): "more than 255 characters",
+		"job/a.b": `"job/a.b" is a key of jobs or pipeline steps`, "consumer/x.y": "is a key of jobs",
+	} {
+		for system, input := range map[string]string{
+			"envoy": `{"clusters": [{"name": "NAME", "outlier_detection": {}}]}`,
+			"grpc":  `{"methodConfig": [{"name": [{"service": "NAME"}], "timeout": "1s"}]}`,
+			"dapr":  `{"kind": "Resiliency", "spec": {"targets": {"apps": {"NAME": {}}}}}`,
+		} {
+			if _, err := importers[system]([]byte(strings.ReplaceAll(input, "NAME", name))); err == nil || !strings.Contains(err.Error(), problem) {
+				t.Errorf("%s: %.20q: %v, want %q", system, name, err, problem)
+			}
+		}
+	}
+}
+
+func TestT7TheNameOfABudgetIsRefusedLikeAKey(t *testing.T) {
+	_, err := policyimport.Envoy([]byte(strings.ReplaceAll(envoyBudget(""), `"c"`, `"`+strings.Repeat("c", 250)+`"`)))
+	if err == nil || !strings.Contains(err.Error(), "more than 255 characters") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestT7ANumberInAStringIsWrittenAsJSONDoes: protobuf's JSON does not have the other numbers of YAML.
+func TestT7ANumberInAStringIsWrittenAsJSONDoes(t *testing.T) {
+	for text, valid := range map[string]bool{"3": true, "3.0": true, "null": false, "": false, "~": false, "1 # one": false, "nan": false, "inf": false} {
+		got, err := policyimport.Envoy([]byte(`{"retry_on": "5xx", "num_retries": "` + text + `"}`))
+		if (err == nil) != valid || valid && got.Policies["envoy"].Retry.MaxAttempts != 4 {
+			t.Errorf("%q: %+v, %v", text, got.Policies, err)
+		}
+	}
+}

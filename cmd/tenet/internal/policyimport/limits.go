@@ -1,0 +1,30 @@
+package policyimport
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// fit clamps a value that is set to Tenet's limits.
+func fit[T int | float64 | time.Duration](r *reader, path string, v *T, l policy.Range[T]) {
+	if *v == 0 {
+		return
+	}
+	if fitted := min(max(*v, l.Min), l.Max); cmp.Compare(fitted, *v) != 0 {
+		r.approximate(path, "%v is outside the limits; %v is used", *v, fitted)
+		*v = fitted
+	}
+}
+
+// atLeast raises a duration to the least that a policy can say, also if it is 0.
+func atLeast(r *reader, path string, d *time.Duration, least time.Duration) {
+	if *d < least {
+		r.approximate(path, "%v is outside the limits; %v is used", *d, least)
+		*d = least
+	}
+}
+
+// counts are the limits of bursts, and of attempts that run or start at a time.
+var counts = policy.Range[int]{Min: 1, Max: 1_000_000}
