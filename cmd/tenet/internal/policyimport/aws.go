@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ func AWS(config []byte) (Converted, error) {
 		case section.path == "default" || kind == "profile" && strings.TrimSpace(name) == "default":
 			r.profile(section, "aws", &c)
 		case kind == "profile":
-			r.profile(section, "aws-"+strings.TrimSpace(name), &c)
+			r.profile(section, "aws-"+strings.Trim(strings.TrimSpace(name), `"'`), &c)
 		default:
 			r.lost(section.path, "is not a profile and is left out")
 		}
@@ -56,7 +57,7 @@ func (r *reader) sdk(o object, c *Converted) policy.Policy {
 		RetryOn: []policy.Class{"http_429", "http_500", "http_502", "http_503", "http_504", policy.ClassNetwork, policy.ClassTimeout},
 	}}
 	path := o.at("retry_mode")
-	switch mode := o.text("retry_mode"); mode {
+	switch mode := o.text("retry_mode"); strings.ToLower(mode) {
 	case "":
 		r.remark(path, "is not given, and its default depends on the SDK; standard is used")
 	case "standard":
@@ -84,12 +85,16 @@ func (r *reader) sdk(o object, c *Converted) policy.Policy {
 	return p
 }
 
+// comment is what stands behind a setting or the name of a section.
+var comment = regexp.MustCompile(`\s[#;].*$`)
+
 // ini reads the sections of a config file. Settings nested below another one are part of it.
 func (r *reader) ini(config []byte) (sections []object) {
-	lines := bufio.NewScanner(bytes.NewReader(config))
+	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(config, []byte("\ufeff"))))
 	lines.Buffer(nil, maxInput+1)
 	for number := 1; lines.Scan(); number++ {
-		text := strings.TrimSpace(lines.Text())
+		line := comment.ReplaceAllString(lines.Text(), "")
+		text := strings.TrimSpace(line)
 		at := "line " + strconv.Itoa(number)
 		switch {
 		case text == "" || text[0] == '#' || text[0] == ';':
@@ -101,7 +106,10 @@ func (r *reader) ini(config []byte) (sections []object) {
 			sections = append(sections, object{r: r, path: strings.TrimSpace(name), fields: map[string]any{}})
 		case len(sections) == 0:
 			r.fault(at, "a setting stands before the first section, such as [default]")
-		case strings.HasPrefix(lines.Text(), " ") || strings.HasPrefix(lines.Text(), "\t"):
+		case line[0] == ' ' || line[0] == '\t':
+			if section := sections[len(sections)-1]; len(section.fields) == 0 {
+				r.lost(at, "is left out: it is indented, but no setting of %q stands before it, and not all SDKs read it", section.path)
+			}
 		default:
 			name, value, ok := strings.Cut(text, "=")
 			if !ok {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,4 +160,18 @@ func TestT7AnImportedAWSProfileWaitsWithinTheBoundsOfTheSDK(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestT7TheFormOfAnAWSConfigFile(t *testing.T) {
+	got, err := policyimport.AWS([]byte("\ufeff[default] ; mine\r\nretry_mode = Standard # as before\r\nmax_attempts = 5\t; five\r\n[profile \"a b\"]\nmax_attempts = 2\n[profile c]\n  max_attempts = 7\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Policies) != 2 || got.Policies["aws"].Retry.MaxAttempts != 5 || got.Policies["aws-a b"].Retry.MaxAttempts != 2 {
+		t.Errorf("%+v", got.Policies)
+	}
+	if list := fidelities(got); !slices.Contains(list, "line 7 lost") {
+		t.Errorf("the setting that is indented is not reported: %q", list)
+	}
+	parses(t, got)
 }
