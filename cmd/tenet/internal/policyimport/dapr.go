@@ -166,7 +166,8 @@ func (d *dapr) retry(o object) policy.Retry {
 	switch kind := cmp.Or(o.text("policy"), "constant"); kind {
 	case "constant":
 		if r.InitialBackoff = 5 * time.Second; waits {
-			r.InitialBackoff = max(wait, limits.Backoff.Min)
+			r.InitialBackoff = wait
+			atLeast(d.reader, o.at("duration"), &r.InitialBackoff, limits.Backoff.Min)
 		}
 		r.MaxBackoff, r.BackoffMultiplier, r.Jitter = r.InitialBackoff, 1, policy.JitterNone
 		if bounded {
@@ -199,6 +200,9 @@ func (d *dapr) matching(o object, r *policy.Retry) {
 		if class := policy.HTTPClass(status); class != "" {
 			r.RetryOn = append(r.RetryOn, class)
 		}
+		if isBusinessOutcome(status) {
+			d.approximate(o.at("httpStatusCodes"), "is approximated: 4xx other than 408 and 429 have no effect: the http classifier counts them as business outcomes")
+		}
 	}
 	r.RetryOn = wholes(r.RetryOn)
 	http := len(r.RetryOn)
@@ -220,6 +224,9 @@ func (d *dapr) matching(o object, r *policy.Retry) {
 		r.ClassifierName = "http"
 	default:
 		r.ClassifierName = "grpc"
+	}
+	if http > 0 {
+		d.approximate(o.at("httpStatusCodes"), idempotentOnly)
 	}
 	d.remark(o.path, suppliedBy, r.ClassifierName, "tenet"+r.ClassifierName)
 }
@@ -268,7 +275,8 @@ func (d *dapr) breaker(o object) policy.Circuit {
 		c.Probes = n
 	}
 	if cooldown, ok := o.span("timeout"); ok && cooldown > 0 {
-		c.Cooldown = max(cooldown, policy.CallLimits().MinCooldown)
+		c.Cooldown = cooldown
+		atLeast(d.reader, o.at("timeout"), &c.Cooldown, policy.CallLimits().MinCooldown)
 	}
 	if interval, ok := o.span("interval"); ok && interval > 0 {
 		d.lost(o.at("interval"), "has no equivalent: failures in a row are not forgotten with time")

@@ -16,6 +16,8 @@ type condition struct {
 
 const notRepeated = "has no effect: the http classifier counts it as a business outcome"
 
+const idempotentOnly = "is approximated: only idempotent methods, and requests with an Idempotency-Key, are repeated after they may have been processed"
+
 const suppliedBy = "needs the %s classifier and classes, without which nothing is retried: the clients of package %s register them, other code must"
 
 // conditions that Envoy knows. Without an answer it counts as a gateway error, so network and timeout are part of those.
@@ -86,8 +88,13 @@ func (r *reader) retryOn(path string, words []string, statuses []policy.Class, t
 		}
 		to.ClassifierName = "http"
 		r.remark(path, suppliedBy, "http", "tenethttp")
-		r.approximate(path, "is approximated: only idempotent methods, and requests with an Idempotency-Key, are repeated after they may have been processed")
+		r.approximate(path, idempotentOnly)
 	}
+}
+
+// isBusinessOutcome reports whether the http classifier never repeats a request with this answer.
+func isBusinessOutcome(status int) bool {
+	return status >= 400 && status < 500 && status != 408 && status != 429
 }
 
 // statuses reads a list of status codes.
@@ -106,7 +113,7 @@ func (r *reader) statuses(o object, name string) []policy.Class {
 			r.lost(at, "%d has no equivalent: it is a success", status)
 			continue
 		}
-		if status < 500 && status != 408 && status != 429 {
+		if isBusinessOutcome(status) {
 			r.approximate(at, "%s %s", class, notRepeated)
 		}
 		list = append(list, class)

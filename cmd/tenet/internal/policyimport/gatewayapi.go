@@ -101,7 +101,7 @@ func (g *gateway) retry(o object, r *policy.Retry) {
 	r.RetryOn, r.ClassifierName = slices.Compact(r.RetryOn), "http"
 	g.remark(o.path, "failed connections and timeouts are retried too, as the Gateway API recommends")
 	g.remark(o.path, suppliedBy, "http", "tenethttp")
-	g.approximate(o.at("codes"), "is approximated: only idempotent methods, and requests with an Idempotency-Key, are repeated after they may have been processed")
+	g.approximate(o.at("codes"), idempotentOnly)
 	o.rest()
 }
 

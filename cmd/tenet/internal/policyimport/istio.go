@@ -95,11 +95,15 @@ func (r *reader) istioRetries(o object, to *policy.Retry) {
 	for word := range strings.SplitSeq(cmp.Or(o.text("retryOn"), istioConditions), ",") {
 		word = strings.TrimSpace(word)
 		if status, err := strconv.Atoi(word); err == nil {
-			if class := policy.HTTPClass(status); class != "" {
-				statuses = append(statuses, class)
-			} else {
+			class := policy.HTTPClass(status)
+			switch {
+			case class == "":
 				r.lost(path, "%q is not the status of an error and is left out", word)
+				continue
+			case isBusinessOutcome(status):
+				r.approximate(path, "%s %s", class, notRepeated)
 			}
+			statuses = append(statuses, class)
 			continue
 		}
 		words = append(words, word)

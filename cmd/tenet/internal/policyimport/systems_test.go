@@ -191,7 +191,7 @@ spec:
 		},
 		fields: []string{
 			"spec.policies.timeouts.general exact", "spec.policies.retries.few.maxRetries exact", "spec.policies.retries.few.duration exact",
-			"spec.policies.retries.few.policy exact", "spec.policies.retries.few.matching.httpStatusCodes exact",
+			"spec.policies.retries.few.policy exact", "spec.policies.retries.few.matching.httpStatusCodes approximate",
 			"spec.policies.retries.often.maxRetries approximate", "spec.policies.retries.often.maxInterval exact", "spec.policies.retries.often.policy approximate",
 			"spec.policies.circuitBreakers.simple.maxRequests exact", "spec.policies.circuitBreakers.simple.timeout exact", "spec.policies.circuitBreakers.simple.trip exact",
 			"spec.targets.apps.orders.retry exact", "spec.targets.apps.orders.timeout exact", "spec.targets.apps.orders.circuitBreaker exact",

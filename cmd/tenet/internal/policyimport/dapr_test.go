@@ -1,0 +1,41 @@
+package policyimport_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
+)
+
+// TestT7AStatusThatIsNeverRepeatedIsNotExact: the http classifier counts most 4xx as business outcomes.
+func TestT7AStatusThatIsNeverRepeatedIsNotExact(t *testing.T) {
+	for system, input := range map[string]string{
+		"istio": `{kind: VirtualService, spec: {http: [{name: a, retries: {attempts: 2, retryOn: "404,503"}}]}}`,
+		"dapr":  `{kind: Resiliency, spec: {policies: {retries: {r: {matching: {httpStatusCodes: "404,503"}}}}, targets: {apps: {a: {retry: r}}}}}`,
+	} {
+		got, err := importers[system]([]byte(input))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(got.Report, func(n policyimport.Note) bool {
+			return n.Fidelity == approximate && strings.Contains(n.Message, "the http classifier counts")
+		}) {
+			t.Errorf("%s: %v", system, got.Report)
+		}
+	}
+}
+
+func TestT7AWaitOfDaprBelowTheLimitsIsNotExact(t *testing.T) {
+	got, err := policyimport.Dapr([]byte(`{kind: Resiliency, spec: {
+		policies: {retries: {r: {duration: 100us}}, circuitBreakers: {c: {timeout: 10ms}}}, targets: {apps: {a: {retry: r, circuitBreaker: c}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := fidelities(got)
+	for _, want := range []string{"spec.policies.retries.r.duration approximate", "spec.policies.circuitBreakers.c.timeout approximate"} {
+		if !slices.Contains(list, want) {
+			t.Errorf("no %q in %q", want, list)
+		}
+	}
+}
