@@ -115,7 +115,11 @@ func (d *dapr) read(spec object) {
 // unused reports the templates that no target refers to.
 func (t templates[T]) unused(d *dapr) {
 	for _, name := range slices.Sorted(maps.Keys(t.of)) {
-		if !t.used[name] {
+		switch {
+		case t.used[name]:
+		case strings.HasPrefix(name, "DaprBuiltIn") || strings.HasPrefix(name, "Default") && strings.HasSuffix(name, "Policy"):
+			d.lost(t.from.at(name), "is left out: Dapr applies it by its name, where a target has no policy of its own; repeat it for the keys of such targets")
+		default:
 			d.lost(t.from.at(name), "is left out: no target refers to it")
 		}
 	}
@@ -163,7 +167,7 @@ func (d *dapr) retry(o object) policy.Retry {
 	}
 	wait, waits := o.span("duration")
 	longest, bounded := o.span("maxInterval")
-	switch kind := cmp.Or(o.text("policy"), "constant"); kind {
+	switch kind := cmp.Or(o.text("policy"), "constant"); strings.ToLower(kind) {
 	case "constant":
 		if r.InitialBackoff = 5 * time.Second; waits {
 			r.InitialBackoff = wait

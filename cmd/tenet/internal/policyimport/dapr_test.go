@@ -39,3 +39,17 @@ func TestT7AWaitOfDaprBelowTheLimitsIsNotExact(t *testing.T) {
 		}
 	}
 }
+
+func TestT7APolicyThatDaprAppliesByNameIsReportedAsSuch(t *testing.T) {
+	got, err := policyimport.Dapr([]byte(`{kind: Resiliency, spec: {policies: {retries: {DefaultRetryPolicy: {policy: Exponential}, other: {}}}, targets: {apps: {a: {}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"DefaultRetryPolicy": "Dapr applies it by its name", "other": "no target refers to it"} {
+		if !slices.ContainsFunc(got.Report, func(n policyimport.Note) bool {
+			return n.Path == "spec.policies.retries."+name && n.Fidelity == lost && strings.Contains(n.Message, want)
+		}) {
+			t.Errorf("%s: no %q in %v", name, want, got.Report)
+		}
+	}
+}
