@@ -37,8 +37,11 @@ attempts they took. The recorded means are all three numbers. Only calls of the 
 	svg := cmd.Flags().String("svg", "", "also draw the graph into this SVG file")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		if (*graphFile == "") == (*log == "") {
+		switch {
+		case (*graphFile == "") == (*log == ""):
 			return cli.Usagef("name either a call graph with --graph FILE or an audit log with --audit URL")
+		case *log != "" && *file != "":
+			return cli.Usagef("--policy has no effect with --audit, which reads the attempts from the log: leave it out")
 		}
 		read := func() (*amplify.Map, error) { return mapOf(cmd.Context(), a, *graphFile, *file) }
 		if *log != "" {

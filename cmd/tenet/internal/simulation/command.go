@@ -36,6 +36,12 @@ file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
+		switch {
+		case cmd.Flags().Changed("seed") && *seed == 0:
+			return cli.Usagef("--seed: 0 is not a seed; write 1 or more")
+		case *page != "" && *page == *image:
+			return cli.Usagef("--html and --svg name the same file %s", *page)
+		}
 		text, err := a.ReadFile(ctx, args[0])
 		if err != nil {
 			return err
