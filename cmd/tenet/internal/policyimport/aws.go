@@ -22,7 +22,7 @@ func AWS(config []byte) (Converted, error) {
 	if len(config) > maxInput {
 		return Converted{}, fmt.Errorf("%s: %d bytes are too many; at most %d are read", what, len(config), maxInput)
 	}
-	r := &reader{}
+	r := newReader()
 	c := newConverted()
 	for _, section := range r.ini(config) {
 		kind, name, _ := strings.Cut(section.path, " ")

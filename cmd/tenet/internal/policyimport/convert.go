@@ -36,17 +36,20 @@ func newConverted() Converted {
 // add adds a policy under a key, or a similar one if that is taken, and returns its key.
 func (c *Converted) add(r *reader, name, path string, p policy.Policy) string {
 	key := name
-	for n := 2; ; n++ {
-		if _, taken := c.Policies[key]; !taken {
-			break
-		}
+	for n := max(2, r.numbers[name]); c.has(key); n++ {
 		key = fmt.Sprintf("%s-%d", name, n)
+		r.numbers[name] = n
 	}
 	if key != name {
 		r.remark(path, "the name %s is taken by another policy; this one's key is %s", name, key)
 	}
 	c.Policies[key] = p
 	return key
+}
+
+func (c *Converted) has(key string) bool {
+	_, ok := c.Policies[key]
+	return ok
 }
 
 // finish returns the result with its report, or the faults of the input.
@@ -75,90 +78,7 @@ func (c Converted) checkNames(r *reader) {
 	}
 }
 
-// Fidelity is how well a policy says what a field of the input says.
-type Fidelity string
-
-// The fidelities.
-const (
-	Exact       Fidelity = "exact"
-	Approximate Fidelity = "approximate"
-	Lost        Fidelity = "lost"
-)
-
-// Note is what became of one field of the input. A note without a fidelity is a remark on a part of the input.
-type Note struct {
-	Path     string   `json:"path"`
-	Fidelity Fidelity `json:"fidelity,omitempty"`
-	Message  string   `json:"message,omitempty"`
-}
-
-// String returns "path: message".
-func (n Note) String() string {
-	if n.Path == "" {
-		return n.Message
-	}
-	return n.Path + ": " + n.Message
-}
-
 const maxInput = 4 << 20
-
-// reader collects notes and faults of an input.
-type reader struct {
-	notes  []Note
-	faults []Note
-}
-
-func (r *reader) add(n Note) {
-	if !slices.Contains(r.notes, n) {
-		r.notes = append(r.notes, n)
-	}
-}
-
-// approximate notes a field whose meaning a policy has only nearly.
-func (r *reader) approximate(path, format string, args ...any) {
-	r.add(Note{path, Approximate, fmt.Sprintf(format, args...)})
-}
-
-// lost notes a field without an equivalent.
-func (r *reader) lost(path, format string, args ...any) {
-	r.add(Note{path, Lost, fmt.Sprintf(format, args...)})
-}
-
-// remark notes what no field of the input says.
-func (r *reader) remark(path, format string, args ...any) {
-	r.add(Note{Path: path, Message: fmt.Sprintf(format, args...)})
-}
-
-// report returns the notes. A field that was read is exact unless another note is about it, a part of it or what it is a part of.
-func (r *reader) report() []Note {
-	within := func(a, b string) bool {
-		rest, ok := strings.CutPrefix(a, b)
-		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
-	}
-	return slices.DeleteFunc(r.notes, func(n Note) bool {
-		return n.Fidelity == Exact && slices.ContainsFunc(r.notes, func(o Note) bool {
-			return o.Fidelity != Exact && o.Fidelity != "" && (within(o.Path, n.Path) || within(n.Path, o.Path))
-		})
-	})
-}
-
-// fault reports a field once: a field that could not be read is not reported as missing too.
-func (r *reader) fault(path, format string, args ...any) {
-	if !slices.ContainsFunc(r.faults, func(n Note) bool { return n.Path == path }) {
-		r.faults = append(r.faults, Note{Path: path, Message: fmt.Sprintf(format, args...)})
-	}
-}
-
-func (r *reader) err(what string) error {
-	if len(r.faults) == 0 {
-		return nil
-	}
-	lines := make([]string, len(r.faults))
-	for i, n := range r.faults {
-		lines[i] = n.String()
-	}
-	return fmt.Errorf("%s: %s", what, strings.Join(lines, "; "))
-}
 
 // load reads a JSON or YAML object.
 func (r *reader) load(data []byte) (object, error) {

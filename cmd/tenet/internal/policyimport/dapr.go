@@ -17,7 +17,7 @@ import (
 // or an actor type is its name; that of a component has ".outbound" or ".inbound" behind its name. Defaults are those of Dapr.
 func Dapr(resources []byte) (Converted, error) {
 	const what = "dapr resiliency"
-	r := &reader{}
+	r := newReader()
 	list, err := r.manifests(resources)
 	if err != nil {
 		return Converted{}, fmt.Errorf("%s: %w", what, err)

@@ -17,7 +17,7 @@ import (
 // policy's key is the name of its route or else that of its cluster. Routing and everything else that does not concern
 // retries is ignored without a note.
 func Envoy(config []byte) (Converted, error) {
-	r := &reader{}
+	r := newReader()
 	root, err := r.load(config)
 	if err != nil {
 		return Converted{}, fmt.Errorf("envoy configuration: %w", err)

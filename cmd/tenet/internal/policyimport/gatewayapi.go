@@ -13,7 +13,7 @@ import (
 // its name, or else that of its first backend. Manifests of other kinds are left out.
 func GatewayAPI(manifests []byte) (Converted, error) {
 	const what = "gateway API manifests"
-	r := &reader{}
+	r := newReader()
 	list, err := r.manifests(manifests)
 	if err != nil {
 		return Converted{}, fmt.Errorf("%s: %w", what, err)

@@ -17,7 +17,7 @@ const throttling = "grpc-retry-throttling"
 // is "package.Service.Method". A service without a method becomes the key "package.Service", and the entry without a
 // name the defaults.
 func GRPC(serviceConfig []byte) (Converted, error) {
-	r := &reader{}
+	r := newReader()
 	root, err := r.load(serviceConfig)
 	if err != nil {
 		return Converted{}, fmt.Errorf("grpc service config: %w", err)

@@ -18,7 +18,7 @@ const istioConditions = "connect-failure,refused-stream,unavailable,cancelled"
 // routes. The key of a route is its name, or else the host of its first destination. Manifests of other kinds are left out.
 func Istio(manifests []byte) (Converted, error) {
 	const what = "istio manifests"
-	r := &reader{}
+	r := newReader()
 	list, err := r.manifests(manifests)
 	if err != nil {
 		return Converted{}, fmt.Errorf("%s: %w", what, err)

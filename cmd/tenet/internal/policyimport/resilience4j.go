@@ -18,7 +18,7 @@ import (
 // baseConfig, from the configuration "default", or from resilience4j's own defaults.
 func Resilience4j(application []byte) (Converted, error) {
 	const what = "resilience4j configuration"
-	r := &reader{}
+	r := newReader()
 	roots, err := r.loadAll(application)
 	if err != nil {
 		return Converted{}, fmt.Errorf("%s: %w", what, err)
