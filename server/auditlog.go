@@ -74,7 +74,7 @@ func (s *Server) readAudit(w http.ResponseWriter, r *http.Request) {
 	}
 	finder, ok := s.options.Audit.(audit.Finder)
 	if err == nil && newest && !ok {
-		err = &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this log cannot be read backwards", Remedy: "read it with order=oldest"}}
+		err = refusal(http.StatusNotFound, "this log cannot be read backwards", "read it with order=oldest")
 	}
 	if err := firstError(err, callerOf(r.Context()).unbound(), checkAfter(after), checkAfter(before)); err != nil {
 		s.problemOf(r.Context(), err).write(w)

@@ -103,9 +103,9 @@ func (s *Server) replayAudit(ctx context.Context, in *auditRun[api.AuditReplay])
 	if err := callerOf(ctx).unbound(); err != nil {
 		return nil, err
 	}
-	log, ok := s.options.Audit.(audit.Indexes)
-	if !ok {
-		return nil, &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this log cannot be replayed in parts", Remedy: "replay it with tenet audit replay"}}
+	log, err := able[audit.Indexes](s.options.Audit, "this log cannot be replayed in parts", "replay it with tenet audit replay")
+	if err != nil {
+		return nil, err
 	}
 	end, err := s.beginAuditRun(ctx)
 	if err != nil {

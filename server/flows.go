@@ -60,14 +60,9 @@ func (s *Server) flowRoutes() {
 // flows returns the store as one that keeps flows. Flows span queues, so that callers who are bound to some see none.
 func (s *Server) flows(ctx context.Context) (job.FlowStore, error) {
 	if len(callerOf(ctx).Queues) > 0 {
-		return nil, &problem{Problem: api.Problem{
-			Type: api.ProblemScope, Status: http.StatusForbidden, Detail: "flows span queues, and this token is bound to some", Remedy: "use a token that is not bound to queues, or search the jobs with flow:ID",
-		}}
+		return nil, refusal(http.StatusForbidden, "flows span queues, and this token is bound to some", "use a token that is not bound to queues, or search the jobs with flow:ID")
 	}
-	if store, ok := s.options.Jobs.(job.FlowStore); ok {
-		return store, nil
-	}
-	return nil, &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this store keeps no flows", Remedy: "use a memory, SQLite or PostgreSQL store"}}
+	return able[job.FlowStore](s.options.Jobs, "this store keeps no flows", "use a memory, SQLite or PostgreSQL store")
 }
 
 // listFlows is list-flows.

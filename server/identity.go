@@ -19,7 +19,6 @@ import (
 	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
-	"github.com/tenetdev/tenet/server/api"
 )
 
 // caller is whoever makes a request, with what it may do.
@@ -78,10 +77,7 @@ func (c *caller) unbound() error {
 }
 
 func boundProblem(kind string, bounds []string) error {
-	return &problem{Problem: api.Problem{
-		Type: api.ProblemScope, Status: http.StatusForbidden, Detail: "this token is bound to the " + kind + " " + strings.Join(bounds, ", "),
-		Remedy: "use a token that is bound to others, or to none",
-	}}
+	return refusal(http.StatusForbidden, "this token is bound to the "+kind+" "+strings.Join(bounds, ", "), "use a token that is bound to others, or to none")
 }
 
 // filter narrows a filter to the queues that the caller is bound to.
@@ -186,9 +182,7 @@ func (i *identity) authenticated(r *http.Request) (*caller, error) {
 	}
 	if err != nil {
 		i.log.WarnContext(r.Context(), "a caller was refused by Options.Authenticate", "error", err)
-		return nil, &problem{Problem: api.Problem{
-			Status: http.StatusUnauthorized, Detail: "the program that this server is part of does not accept you", Remedy: "sign in to it again",
-		}}
+		return nil, refusal(http.StatusUnauthorized, "the program that this server is part of does not accept you", "sign in to it again")
 	}
 	return &caller{policystore.Token{Name: who.Name, Scopes: who.Scopes, Queues: who.Queues, Documents: who.Documents}, "user"}, nil
 }
@@ -225,15 +219,11 @@ func (i *identity) caller(r *http.Request) (*caller, error) {
 	case err != nil:
 		return nil, err
 	case known:
-		return nil, &problem{Problem: api.Problem{
-			Status: http.StatusUnauthorized, Detail: "this server does not know you",
-			Remedy: "send a token in the header Authorization: Bearer …; tenet token create makes one. A browser signs in by one of GET /v1/session/methods",
-		}}
+		return nil, refusal(http.StatusUnauthorized, "this server does not know you",
+			"send a token in the header Authorization: Bearer …; tenet token create makes one. A browser signs in by one of GET /v1/session/methods")
 	case !i.insecure && !loopback(r.Host):
 		// Another site's name that leads to this machine (DNS rebinding) is not loopback.
-		return nil, &problem{Problem: api.Problem{
-			Status: http.StatusForbidden, Detail: "a server without tokens answers only to localhost", Remedy: "make a token first",
-		}}
+		return nil, refusal(http.StatusForbidden, "a server without tokens answers only to localhost", "make a token first")
 	}
 	return &caller{policystore.Token{Name: "anyone", Scopes: []policystore.Scope{policystore.ScopeAdmin}}, "local"}, nil
 }
@@ -247,9 +237,7 @@ func (i *identity) token(ctx context.Context, secret string) (*caller, error) {
 }
 
 func refusedToken() error {
-	return &problem{Problem: api.Problem{
-		Status: http.StatusUnauthorized, Detail: "the token is not valid, has expired, or was revoked", Remedy: "tenet token create makes a new one",
-	}}
+	return refusal(http.StatusUnauthorized, "the token is not valid, has expired, or was revoked", "tenet token create makes a new one")
 }
 
 // tokenOf finds the token with a hash.

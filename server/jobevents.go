@@ -33,10 +33,7 @@ func (s *Server) jobEventRoutes() {
 func (s *Server) streamJobEvents(w http.ResponseWriter, r *http.Request) {
 	who, position := callerOf(r.Context()), r.Header.Get("Last-Event-ID")
 	filter, err := filterFor(who, api.JobFilter{Filter: r.URL.Query().Get("filter")})
-	relay, ok := s.options.Jobs.(job.Relay)
-	if !ok {
-		err = &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this store does not pass on the events of workers", Remedy: "use SQLite or PostgreSQL"}}
-	}
+	relay, lack := able[job.Relay](s.options.Jobs, "this store does not pass on the events of workers", "use SQLite or PostgreSQL")
 	if unfit := job.CheckWatch(filter); err == nil && unfit != nil {
 		err = fmt.Errorf("%w: %w", errInvalid, unfit)
 	}
@@ -44,7 +41,7 @@ func (s *Server) streamJobEvents(w http.ResponseWriter, r *http.Request) {
 	if full == nil {
 		defer release()
 	}
-	if err := firstError(err, checkAfter(position), full); err != nil {
+	if err := firstError(lack, err, checkAfter(position), full); err != nil {
 		s.problemOf(r.Context(), err).write(w)
 		return
 	}

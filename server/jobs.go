@@ -102,9 +102,7 @@ func (s *Server) jobRoutes() {
 // shown decides whether secrets are shown.
 func shown(who *caller, asked bool) (*secrets.Redaction, error) {
 	if asked && !who.Has(policystore.ScopeOperate) {
-		return nil, &problem{Problem: api.Problem{
-			Type: api.ProblemScope, Status: http.StatusForbidden, Detail: "secrets are shown to the scope operate only", Remedy: "ask without them",
-		}}
+		return nil, refusal(http.StatusForbidden, "secrets are shown to the scope operate only", "ask without them")
 	}
 	return &secrets.Redaction{Show: asked}, nil
 }
@@ -203,10 +201,7 @@ func checkID(field, id string) error {
 
 // searcher returns the store as one that searches.
 func (s *Server) searcher() (job.Searcher, error) {
-	if searcher, ok := s.options.Jobs.(job.Searcher); ok {
-		return searcher, nil
-	}
-	return nil, &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this store cannot be searched", Remedy: "list the jobs: POST /v1/jobs/search"}}
+	return able[job.Searcher](s.options.Jobs, "this store cannot be searched", "list the jobs: POST /v1/jobs/search")
 }
 
 func (s *Server) findJobs(ctx context.Context, q api.JobFind) (found api.JobFound, err error) {
@@ -353,9 +348,7 @@ func (s *Server) record(ctx context.Context, o audit.Operation) error {
 	o.Actor = callerOf(ctx).actor()
 	if err := operation.Record(ctx, s.options.Log, o); err != nil {
 		s.log.ErrorContext(ctx, "the audit log refuses the actions of operators", "error", err)
-		return &problem{Problem: api.Problem{
-			Status: http.StatusServiceUnavailable, Detail: "the audit log did not take the action, so nothing was done", Remedy: "try again after the time in Retry-After",
-		}, retryAfter: awayTime}
+		return refusal(http.StatusServiceUnavailable, "the audit log did not take the action, so nothing was done", "try again after the time in Retry-After").retryIn(awayTime)
 	}
 	return nil
 }

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-
-	"github.com/tenetdev/tenet/server/api"
 )
 
 // Limits bound requests. The zero value means the defaults.
@@ -54,9 +52,7 @@ func newLimiter(l Limits) *limiter {
 // take counts a request of a caller, or refuses it.
 func (l *limiter) take(caller string) error {
 	if wait := l.wait(caller, time.Now()); wait > 0 {
-		return &problem{Problem: api.Problem{
-			Status: http.StatusTooManyRequests, Detail: "too many requests", Remedy: "wait for the time in Retry-After; send many jobs in one request",
-		}, retryAfter: wait}
+		return refusal(http.StatusTooManyRequests, "too many requests", "wait for the time in Retry-After; send many jobs in one request").retryIn(wait)
 	}
 	return nil
 }
@@ -99,9 +95,7 @@ func enter(places chan struct{}) (leave func(), err error) {
 	case places <- struct{}{}:
 		return func() { <-places }, nil
 	default:
-		return nil, &problem{Problem: api.Problem{
-			Status: http.StatusServiceUnavailable, Detail: "too many streams are open", Remedy: "close some, or use another server",
-		}, retryAfter: awayTime}
+		return nil, refusal(http.StatusServiceUnavailable, "too many streams are open", "close some, or use another server").retryIn(awayTime)
 	}
 }
 

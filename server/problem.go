@@ -24,6 +24,26 @@ type problem struct {
 	retryAfter time.Duration
 }
 
+// refusal makes a problem: its status, what it is, and what the caller can do about it.
+func refusal(status int, detail, remedy string) *problem {
+	return &problem{Problem: api.Problem{Status: status, Detail: detail, Remedy: remedy}}
+}
+
+// retryIn says when the caller may try again.
+func (p *problem) retryIn(d time.Duration) *problem {
+	p.retryAfter = d
+	return p
+}
+
+// able returns a store as one with an ability that not all stores have, or a refusal that says what the store lacks.
+func able[A any](store any, lack, remedy string) (A, error) {
+	a, ok := store.(A)
+	if !ok {
+		return a, refusal(http.StatusNotFound, lack, remedy)
+	}
+	return a, nil
+}
+
 // GetHeaders implements huma.HeadersError.
 func (p *problem) GetHeaders() http.Header {
 	h := http.Header{}

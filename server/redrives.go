@@ -62,16 +62,13 @@ func (s *Server) redriveRoutes() {
 
 // redriver returns the store as one that keeps redrives.
 func (s *Server) redriver() (job.RedriveStepper, error) {
-	if store, ok := s.options.Jobs.(job.RedriveStepper); ok {
-		return store, nil
-	}
-	return nil, &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this store keeps no redrives", Remedy: "requeue the jobs: POST /v1/dlq/requeue"}}
+	return able[job.RedriveStepper](s.options.Jobs, "this store keeps no redrives", "requeue the jobs: POST /v1/dlq/requeue")
 }
 
 func (s *Server) listCauses(ctx context.Context, in *bodyOf[api.CauseQuery]) (*answer[api.Causes], error) {
-	store, ok := s.options.Jobs.(job.Causer)
-	if !ok {
-		return nil, &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this store does not count causes", Remedy: "list the jobs: POST /v1/jobs/search"}}
+	store, err := able[job.Causer](s.options.Jobs, "this store does not count causes", "list the jobs: POST /v1/jobs/search")
+	if err != nil {
+		return nil, err
 	}
 	f, err := deadFilter(callerOf(ctx), api.RedriveSelection{Filter: in.Body.Filter})
 	if err != nil {

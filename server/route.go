@@ -261,20 +261,14 @@ func (s *Server) admit(o *route, r *http.Request, who *caller) error {
 	}
 	switch {
 	case o.scope != anyScope && !who.Has(o.scope):
-		return &problem{Problem: api.Problem{
-			Type: api.ProblemScope, Status: http.StatusForbidden, Detail: "this operation needs the scope " + string(o.scope),
-			Remedy: "use a token with this scope; tenet token create makes one",
-		}}
+		return refusal(http.StatusForbidden, "this operation needs the scope "+string(o.scope), "use a token with this scope; tenet token create makes one")
 	case o.once != reads && s.options.ReadOnly:
 		return &problem{Problem: api.Problem{
 			Type: api.ProblemReadOnly, Status: http.StatusForbidden, Detail: "this server is read-only: it changes nothing",
 			Remedy: "send the request to a server that was started without --read-only",
 		}}
 	case o.once == condition && r.Header.Get("If-Match") == "":
-		return &problem{Problem: api.Problem{
-			Status: http.StatusPreconditionRequired, Detail: "this request needs the header If-Match",
-			Remedy: "read first, and send the ETag of the answer",
-		}}
+		return refusal(http.StatusPreconditionRequired, "this request needs the header If-Match", "read first, and send the ETag of the answer")
 	}
 	return nil
 }
@@ -298,7 +292,7 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 			allowed = append(allowed, method)
 		}
 	}
-	p := &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "there is nothing at this path", Remedy: "/v1/openapi.json lists the operations"}}
+	p := refusal(http.StatusNotFound, "there is nothing at this path", "/v1/openapi.json lists the operations")
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		p.Status, p.Detail = http.StatusMethodNotAllowed, "this path does not take "+r.Method

@@ -21,7 +21,6 @@ import (
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policystore"
-	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/deliver"
 	"github.com/tenetdev/tenet/server/internal/documents"
 	"github.com/tenetdev/tenet/server/internal/redrives"
@@ -182,9 +181,7 @@ func (s *Server) routes() {
 func (s *Server) Handler() http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		(&problem{Problem: api.Problem{
-			Status: http.StatusForbidden, Detail: "a browser sent this change from the page of another site", Remedy: "send it from a page of this server",
-		}}).write(w)
+		refusal(http.StatusForbidden, "a browser sent this change from the page of another site", "send it from a page of this server").write(w)
 	}))
 	return s.observe(protection.Handler(s.mux))
 }

@@ -74,9 +74,9 @@ func expired(name string) *http.Cookie {
 	return &http.Cookie{Name: name, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode}
 }
 
-var errNoPeople = &problem{Problem: api.Problem{
-	Status: http.StatusNotFound, Detail: "this server has no OpenID Connect provider", Remedy: "use a token",
-}}
+func noPeople() *problem {
+	return refusal(http.StatusNotFound, "this server has no OpenID Connect provider", "use a token")
+}
 
 // longestReturn is the longest path to return to after a sign-in, in bytes: it is in a cookie, which browsers keep up to 4,096 bytes.
 const longestReturn = 2000
@@ -84,7 +84,7 @@ const longestReturn = 2000
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	p := s.identity.people
 	if p == nil {
-		errNoPeople.write(w)
+		noPeople().write(w)
 		return
 	}
 	target := r.URL.Query().Get("return")
@@ -104,11 +104,11 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 func (s *Server) loginCallback(w http.ResponseWriter, r *http.Request) {
 	p := s.identity.people
 	if p == nil {
-		errNoPeople.write(w)
+		noPeople().write(w)
 		return
 	}
 	refuse := func(status int, detail string) {
-		(&problem{Problem: api.Problem{Status: status, Detail: detail, Remedy: "sign in again: /v1/session/login"}}).write(w)
+		refusal(status, detail, "sign in again: /v1/session/login").write(w)
 	}
 	var begun login
 	query := r.URL.Query()

@@ -31,10 +31,7 @@ func (s *Server) settingRoutes() {
 
 // settingStore returns the store as one that keeps settings.
 func (s *Server) settingStore() (job.SettingStore, error) {
-	if store, ok := s.options.Jobs.(job.SettingStore); ok {
-		return store, nil
-	}
-	return nil, &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this store does not keep settings", Remedy: "use SQLite or PostgreSQL"}}
+	return able[job.SettingStore](s.options.Jobs, "this store does not keep settings", "use SQLite or PostgreSQL")
 }
 
 // mayChange returns an error unless a caller may change a setting: that of the queue, or of a periodic job in queues that it is

@@ -97,7 +97,7 @@ func (s *Server) createToken(ctx context.Context, in *bodyOf[api.NewToken]) (*an
 	}
 	err := s.options.Policies.AddToken(ctx, t)
 	if errors.Is(err, policystore.ErrConflict) {
-		err = &problem{Problem: api.Problem{Status: http.StatusConflict, Detail: "a token of this name exists", Remedy: "use another name"}}
+		err = refusal(http.StatusConflict, "a token of this name exists", "use another name")
 	}
 	return answers(api.CreatedToken{Token: t, Secret: secret}, err)
 }
