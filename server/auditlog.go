@@ -98,7 +98,7 @@ func (s *Server) readAudit(w http.ResponseWriter, r *http.Request) {
 			s.problemOf(r.Context(), err).write(w)
 			return
 		}
-		s.log.WarnContext(r.Context(), "reading the audit log failed in the middle of an answer", "error", err)
+		s.options.Logger.WarnContext(r.Context(), "reading the audit log failed in the middle of an answer", "error", err)
 	}
 	_ = lines.out.Flush()
 }

@@ -42,8 +42,8 @@ type auditRun[B any] struct{ Body B }
 // beginAuditRun waits until fewer than auditRuns requests verify or replay.
 func (s *Server) beginAuditRun(ctx context.Context) (end func(), err error) {
 	select {
-	case s.auditRuns <- struct{}{}:
-		return func() { <-s.auditRuns }, nil
+	case s.limits.auditRuns <- struct{}{}:
+		return func() { <-s.limits.auditRuns }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -141,7 +141,7 @@ func TestU2TheAuditLogIsReplayedInParts(t *testing.T) {
 func TestU2FewRequestsVerifyOrReplayAtATime(t *testing.T) {
 	e := newEnv(t, nil)
 	for range auditRuns {
-		e.server.auditRuns <- struct{}{}
+		e.server.limits.auditRuns <- struct{}{}
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
@@ -152,13 +152,13 @@ func TestU2FewRequestsVerifyOrReplayAtATime(t *testing.T) {
 	for _, path := range []string{"/v1/audit/verify", "/v1/audit/replay"} {
 		go func() { answered <- e.do(call{method: http.MethodPost, path: path, body: api.AuditVerify{}}).status }()
 	}
-	<-e.server.auditRuns // one ends: the others follow one another
+	<-e.server.limits.auditRuns // one ends: the others follow one another
 	for range 2 {
 		if status := <-answered; status != http.StatusOK {
 			t.Error(status)
 		}
 	}
-	if len(e.server.auditRuns) != auditRuns-1 {
-		t.Errorf("%d runs are left", len(e.server.auditRuns))
+	if len(e.server.limits.auditRuns) != auditRuns-1 {
+		t.Errorf("%d runs are left", len(e.server.limits.auditRuns))
 	}
 }

@@ -73,7 +73,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	f := &stream{feed: s.feed, who: who, topics: want, position: positionOf(after), control: http.NewResponseController(w), out: w}
-	f.run(r.Context(), s.closing)
+	f.run(r.Context(), s.Closing())
 }
 
 // stream is an open event stream.

@@ -115,7 +115,7 @@ func (f *feed) look(ctx context.Context) {
 	f.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	stats, _, err := f.server.counters.get(ctx, f.server.options.Jobs)
+	stats, _, err := f.server.counters.get(ctx)
 	if want.pulse {
 		next.look(ctx, f.server, stats)
 	}

@@ -59,7 +59,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	_, jobs := s.options.Jobs.Queues(ctx)
 	_, policies := s.options.Policies.Tokens(ctx, "", 1)
 	if err := firstError(jobs, policies); err != nil {
-		s.log.WarnContext(ctx, "the server is not ready", "error", err)
+		s.options.Logger.WarnContext(ctx, "the server is not ready", "error", err)
 		text(w, http.StatusServiceUnavailable, "the store does not answer")
 		return
 	}

@@ -67,7 +67,7 @@ func (p *sampler) run(ctx context.Context, s *Server) {
 func (p *sampler) sample(ctx context.Context, s *Server, finisher job.Finisher, newest *time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	stats, at, err := s.counters.get(ctx, s.options.Jobs)
+	stats, at, err := s.counters.get(ctx)
 	if err != nil {
 		return // a gap
 	}

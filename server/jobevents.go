@@ -100,7 +100,7 @@ func (s *Server) passJobEvents(ctx context.Context, relay job.Relay, o job.Watch
 		case <-beat.C:
 		case <-ctx.Done():
 			return
-		case <-s.closing:
+		case <-s.Closing():
 			return
 		}
 		if out.send(text) != nil {

@@ -347,7 +347,7 @@ func summary(list []job.Insert) map[string]string {
 func (s *Server) record(ctx context.Context, o audit.Operation) error {
 	o.Actor = callerOf(ctx).actor()
 	if err := operation.Record(ctx, s.options.Log, o); err != nil {
-		s.log.ErrorContext(ctx, "the audit log refuses the actions of operators", "error", err)
+		s.options.Logger.ErrorContext(ctx, "the audit log refuses the actions of operators", "error", err)
 		return refusal(http.StatusServiceUnavailable, "the audit log did not take the action, so nothing was done", "try again after the time in Retry-After").retryIn(awayTime)
 	}
 	return nil

@@ -38,6 +38,7 @@ const maxBuckets = 10_000
 type limiter struct {
 	limits             Limits
 	streams, followers chan struct{}
+	auditRuns          chan struct{} // one for each request that verifies or replays
 
 	mu      sync.Mutex
 	buckets map[string]*rate.Limiter
@@ -45,7 +46,8 @@ type limiter struct {
 
 func newLimiter(l Limits) *limiter {
 	return &limiter{
-		limits: l, streams: make(chan struct{}, l.Streams), followers: make(chan struct{}, l.Followers), buckets: map[string]*rate.Limiter{},
+		limits: l, streams: make(chan struct{}, l.Streams), followers: make(chan struct{}, l.Followers), auditRuns: make(chan struct{}, auditRuns),
+		buckets: map[string]*rate.Limiter{},
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/paging"
-	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -21,31 +20,15 @@ const (
 	maxTotals     = 1000
 )
 
-// reporting holds what clients last reported of their parts, for everybody who does not need newer reports.
-type reporting struct {
-	hold    wait.Mutex
-	at      time.Time
-	clients []policystore.Client // never changed
-}
-
-func newReporting() *reporting { return &reporting{hold: wait.NewMutex()} }
-
-// get returns the clients that reported something, in the order of document and ID, and whether there are more.
-func (r *reporting) get(ctx context.Context, store policystore.Clients) (list []policystore.Client, partial bool, err error) {
-	if r.hold.Lock(ctx) != nil {
-		return nil, false, ctx.Err()
-	}
-	defer r.hold.Unlock()
-	now := time.Now()
-	if !r.at.IsZero() && now.Sub(r.at) < reportingTime {
-		return r.clients, len(r.clients) >= maxReporting, nil
-	}
+// readReporting reads the clients that reported something of their parts, at most maxReporting.
+func readReporting(ctx context.Context, store policystore.Clients) (list []policystore.Client, err error) {
+	since := time.Now().Add(-seenWithin)
 	page := func(after policystore.ClientKey, limit int) ([]policystore.Client, error) {
-		return store.ReportingClients(ctx, now.Add(-seenWithin), after, limit)
+		return store.ReportingClients(ctx, since, after, limit)
 	}
 	for c, err := range paging.All(policystore.ClientKey{}, reportingPage, page, func(c policystore.Client) policystore.ClientKey { return c.Key() }) {
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if list = append(list, c); len(list) == maxReporting {
 			break
@@ -59,8 +42,7 @@ func (r *reporting) get(ctx context.Context, store policystore.Clients) (list []
 			return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 		})
 	}
-	r.clients, r.at = list, now
-	return list, len(list) >= maxReporting, nil
+	return list, nil
 }
 
 // PartQuery selects parts of clients. It is exported because inputs embed it, as PageQuery is.
@@ -87,13 +69,13 @@ func (s *Server) reportingClients(ctx context.Context, in *PartQuery, list strin
 			return nil, after, false, err
 		}
 	}
-	all, partial, err := s.reporting.get(ctx, s.options.Policies)
+	all, _, err := s.reporting.get(ctx)
 	for i := range all {
 		if c := &all[i]; within(c.Document, callerOf(ctx).Documents) && (in.Document == "" || c.Document == in.Document) {
 			clients = append(clients, *c)
 		}
 	}
-	return clients, after, partial, err
+	return clients, after, len(all) >= maxReporting, err
 }
 
 type mechanismQuery struct {

@@ -48,7 +48,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			p := recover()
 			abort := p != nil && (p == http.ErrAbortHandler || out.status != 0) // an answer that was cut off must not look complete
 			if p != nil && p != http.ErrAbortHandler {
-				s.log.ErrorContext(r.Context(), "a request panicked", "pattern", r.Pattern, "panic", p, "stack", string(debug.Stack()))
+				s.options.Logger.ErrorContext(r.Context(), "a request panicked", "pattern", r.Pattern, "panic", p, "stack", string(debug.Stack()))
 				if out.status == 0 {
 					(&problem{Problem: api.Problem{Status: http.StatusInternalServerError, Detail: "the server has a fault; its log says more"}}).write(out)
 				}

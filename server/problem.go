@@ -123,7 +123,7 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 	case errors.Is(err, errInvalid):
 		p.invalid("", strings.TrimPrefix(err.Error(), errInvalid.Error()+": "))
 	default:
-		s.log.ErrorContext(ctx, "a store did not answer a request", "error", err)
+		s.options.Logger.ErrorContext(ctx, "a store did not answer a request", "error", err)
 		p.Status, p.Detail, p.retryAfter = http.StatusServiceUnavailable, "the store did not answer", awayTime
 		p.Remedy = "try again after the time in Retry-After; a change with the same Idempotency-Key is made once"
 	}

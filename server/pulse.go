@@ -7,42 +7,15 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/audit"
-	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
 
 const (
-	countersTime = eventEvery / 2  // how long counters are used again
+	countersTime = eventEvery / 2  // how long the counters of all queues are used again
 	clientsEvery = 5 * time.Second // between looks at clients of other servers
 	maxDocuments = 1000            // that the pulse looks at
 )
-
-// counters holds the last counters, for everybody who does not need newer ones.
-type counters struct {
-	hold  wait.Mutex
-	at    time.Time
-	stats map[string]job.QueueStats // never changed
-}
-
-func newCounters() *counters { return &counters{hold: wait.NewMutex()} }
-
-// get returns counters of at most half a second ago, and when they were read. The caller does not change them.
-func (c *counters) get(ctx context.Context, store job.Admin) (stats map[string]job.QueueStats, at time.Time, err error) {
-	if c.hold.Lock(ctx) != nil {
-		return nil, at, ctx.Err()
-	}
-	defer c.hold.Unlock()
-	now := time.Now()
-	if c.stats != nil && now.Sub(c.at) < countersTime {
-		return c.stats, c.at, nil
-	}
-	if stats, err = store.Stats(ctx); err != nil {
-		return nil, at, err
-	}
-	c.stats, c.at = stats, now
-	return stats, now, nil
-}
 
 // ofQueues returns the counters of the queues that a caller may see.
 func (c *caller) ofQueues(stats map[string]job.QueueStats) map[string]job.QueueStats {
@@ -154,7 +127,7 @@ func (s *Server) Watch(ctx context.Context) <-chan api.Pulse {
 			}
 			select {
 			case <-looked:
-			case <-s.closing:
+			case <-s.Closing():
 				return
 			}
 		}

@@ -86,7 +86,6 @@ type Options struct {
 // Server serves stores over HTTP. It is safe for concurrent use.
 type Server struct {
 	options  Options
-	log      *slog.Logger
 	mux      *mux
 	api      huma.API
 	guard    *idempotency.Guard
@@ -95,15 +94,12 @@ type Server struct {
 	metrics  *metrics
 	document []byte // OpenAPI
 
-	hub       *deliver.Hub
+	hub       *deliver.Hub // closed when the server drains: streams end
 	documents *documents.Service
-	counters  *counters
-	reporting *reporting
+	counters  *kept[map[string]job.QueueStats]
+	reporting *kept[[]policystore.Client] // those that reported something, in the order of document and ID
 	feed      *feed
 	sampler   sampler
-	auditRuns chan struct{} // one for each request that verifies or replays
-	closing   chan struct{} // closed when the server drains: streams end
-	closeOnce sync.Once
 }
 
 // New makes a server. It fails for missing options and, with OIDC, where the provider does not answer.
@@ -122,8 +118,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	o.Limits = o.Limits.withDefaults()
 	s := &Server{
-		options: o, log: o.Logger, limits: newLimiter(o.Limits), closing: make(chan struct{}), auditRuns: make(chan struct{}, auditRuns),
-		hub: deliver.New(o.Policies, o.Logger), documents: documents.New(o.Policies, o.PolicyLimits), counters: newCounters(), reporting: newReporting(),
+		options: o, limits: newLimiter(o.Limits), hub: deliver.New(o.Policies, o.Logger), documents: documents.New(o.Policies, o.PolicyLimits),
+		counters:  keep(countersTime, o.Jobs.Stats),
+		reporting: keep(reportingTime, func(ctx context.Context) ([]policystore.Client, error) { return readReporting(ctx, o.Policies) }),
 	}
 	s.feed = newFeed(s)
 	s.sampler.asked = wait.NewSignal()
@@ -201,7 +198,7 @@ type localKey struct{}
 func (s *Server) Mount(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
 
 // Closing is closed when the server drains: streams of mounted handlers then end.
-func (s *Server) Closing() <-chan struct{} { return s.closing }
+func (s *Server) Closing() <-chan struct{} { return s.hub.Closing() }
 
 // drainTime bounds how long Run waits for requests in flight when it ends.
 const drainTime = 20 * time.Second
@@ -214,7 +211,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	}
 	httpServer := &http.Server{
 		Handler: s.Handler(), TLSConfig: s.options.TLS, ReadHeaderTimeout: s.options.Limits.HeaderTime, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: s.options.Limits.HeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: s.options.Limits.HeaderBytes, ErrorLog: slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
@@ -248,12 +245,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 }
 
 // Drain makes /readyz fail and ends all streams. Run calls it when its context ends.
-func (s *Server) Drain() {
-	s.closeOnce.Do(func() {
-		close(s.closing)
-		s.hub.Close()
-	})
-}
+func (s *Server) Drain() { s.hub.Close() }
 
 // Work follows the policy store, so that documents can be delivered, keeps the history of the counters, and runs rollouts and
 // redrives while this server leads them, until ctx ends. Run calls it; a program that serves the Handler itself calls it beside.
@@ -263,10 +255,10 @@ func (s *Server) Work(ctx context.Context) {
 	group.Go(func() { s.hub.Run(ctx) })
 	group.Go(func() { s.sampler.run(ctx, s) })
 	if !s.options.ReadOnly {
-		runner := rollouts.New(s.options.Policies, s.documents, rollouts.Options{Record: s.recordJudgement, Logger: s.log})
+		runner := rollouts.New(s.options.Policies, s.documents, rollouts.Options{Record: s.recordJudgement, Logger: s.options.Logger})
 		group.Go(func() { runner.Run(ctx) })
 		if store, ok := s.options.Jobs.(job.RedriveStepper); ok {
-			runner := redrives.New(s.options.Policies, store, job.RedriveRunnerOptions{Judged: s.recordRedrive, Logger: s.log})
+			runner := redrives.New(s.options.Policies, store, job.RedriveRunnerOptions{Judged: s.recordRedrive, Logger: s.options.Logger})
 			group.Go(func() { runner.Run(ctx) })
 		}
 	}
@@ -274,7 +266,7 @@ func (s *Server) Work(ctx context.Context) {
 
 func (s *Server) draining() bool {
 	select {
-	case <-s.closing:
+	case <-s.Closing():
 		return true
 	default:
 		return false

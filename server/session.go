@@ -123,7 +123,7 @@ func (s *Server) loginCallback(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errRefused):
 		refuse(http.StatusForbidden, errRefused.Error())
 	case err != nil:
-		s.log.WarnContext(r.Context(), "a sign-in failed", "error", err)
+		s.options.Logger.WarnContext(r.Context(), "a sign-in failed", "error", err)
 		refuse(http.StatusBadRequest, "the provider's answer was not accepted")
 	default:
 		cookie, err := s.identity.cookies.seal(r.Context(), sessionCookie, person, sessionTime)

@@ -53,6 +53,9 @@ func New(store policystore.Store, logger *slog.Logger) *Hub {
 // Close ends all streams and long polls, so that a server can drain. Later ones end at once.
 func (h *Hub) Close() { h.close() }
 
+// Closing is closed by Close.
+func (h *Hub) Closing() <-chan struct{} { return h.closed }
+
 // Run follows the store until ctx ends, then writes what it has collected.
 func (h *Hub) Run(ctx context.Context) {
 	var group sync.WaitGroup
