@@ -42,23 +42,23 @@ const seenWithin = 10 * time.Minute
 func (s *Server) deliveryRoutes() {
 	read := group{tag: "Clients", scope: policystore.ScopeRead}
 	reports := group{tag: "Clients", scope: policystore.ScopeReport}
-	live := reports.route(http.MethodGet, "/v1/documents/{name}/live", "follow-document", "Follow a document: a stream, a long poll or a conditional GET")
+	live := reports.route(http.MethodGet, documentPath+"/live", "follow-document", "Follow a document: a stream, a long poll or a conditional GET")
 	live.Description = "The protocol of client programs, which docs/control-plane.md describes."
 	live.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
 	live.stream, live.free = true, true
-	s.raw(live, "application/json", s.bound(s.follow))
-	trial := reports.route(http.MethodGet, "/v1/documents/{name}/trial/live", "follow-trial", "Get the signed revision under trial")
+	s.raw(live, "application/json", s.follow)
+	trial := reports.route(http.MethodGet, documentPath+"/trial/live", "follow-trial", "Get the signed revision under trial")
 	trial.Description, trial.Parameters = live.Description, live.Parameters
 	trial.free = true
-	s.raw(trial, "application/json", s.bound(s.hub.ServeTrial))
-	report := reports.route(http.MethodPost, "/v1/documents/{name}/reports", "report", "Report the applied revision and counters of a client")
+	s.raw(trial, "application/json", s.hub.ServeTrial)
+	report := reports.route(http.MethodPost, documentPath+"/reports", "report", "Report the applied revision and counters of a client")
 	report.Description, report.Parameters = live.Description, live.Parameters
 	report.free = true
 	report.Responses = map[string]*huma.Response{"204": {Description: "Taken"}}
-	s.raw(report, "", s.bound(s.hub.ServeReport))
+	s.raw(report, "", s.hub.ServeReport)
 
 	register(s, read.route(http.MethodGet, "/v1/clients", "list-clients", "List client programs"), s.listClients)
-	register(s, read.route(http.MethodGet, "/v1/documents/{name}/clients", "count-clients", "Count the clients of a document by revision, of the last 10 minutes"), s.countClients)
+	register(s, read.route(http.MethodGet, documentPath+"/clients", "count-clients", "Count the clients of a document by revision, of the last 10 minutes"), s.countClients)
 	mechanisms := read.route(http.MethodGet, "/v1/mechanisms", "list-mechanisms", "List breakers, budgets and limits of client programs")
 	mechanisms.Description = "Those that have opened or refused an attempt since their client started, of clients seen within the last 10 minutes, as they last reported them."
 	register(s, mechanisms, s.listMechanisms)
@@ -72,11 +72,8 @@ func (s *Server) deliveryRoutes() {
 		}
 		return answers(api.SigningKey{PublicKey: protocol.FormatKey(keys.Public())}, nil)
 	})
-	admin := group{"Clients", policystore.ScopeAdmin, keyed}
+	admin := group{tag: "Clients", scope: policystore.ScopeAdmin, once: keyed, unbound: true}
 	register(s, admin.route(http.MethodPost, "/v1/signing-key/rotate", "rotate-signing-key", "Replace the signing key; the old one endorses the new one"), func(ctx context.Context, _ *struct{}) (*answer[api.SigningKey], error) {
-		if err := callerOf(ctx).unbound(); err != nil {
-			return nil, err
-		}
 		if err := s.record(ctx, audit.Operation{Action: "signing-key.rotate"}); err != nil {
 			return nil, err
 		}
@@ -99,17 +96,6 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 	s.hub.ServeLive(w, r)
 }
 
-// bound lets a caller reach only the documents that it is bound to.
-func (s *Server) bound(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if err := mayDocument(r.Context(), r.PathValue("name")); err != nil {
-			s.problemOf(r.Context(), err).write(w)
-			return
-		}
-		next(w, r)
-	}
-}
-
 const clientCursor = "clients"
 
 func (s *Server) listClients(ctx context.Context, in *clientQuery) (*answer[api.Clients], error) {
@@ -118,7 +104,7 @@ func (s *Server) listClients(ctx context.Context, in *clientQuery) (*answer[api.
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	if in.Document != "" {
-		if err := mayDocument(ctx, in.Document); err != nil {
+		if err := callerOf(ctx).mayDocument(in.Document); err != nil {
 			return nil, err
 		}
 	}
@@ -149,9 +135,6 @@ func (s *Server) listClients(ctx context.Context, in *clientQuery) (*answer[api.
 }
 
 func (s *Server) countClients(ctx context.Context, in *DocumentName) (*answer[api.ClientCounts], error) {
-	if err := mayDocument(ctx, in.Name); err != nil {
-		return nil, err
-	}
 	list, err := s.options.Policies.CountClients(ctx, in.Name, time.Now().Add(-seenWithin))
 	if list == nil {
 		list = []policystore.ClientCount{}

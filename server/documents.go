@@ -88,42 +88,44 @@ type rolloutAction struct {
 	Action string `path:"action" enum:"pause,resume,abort"`
 }
 
+// documentPath begins the paths of operations on one document. A caller that is bound to others is refused by admit.
+const documentPath = "/v1/documents/{name}"
+
 func (s *Server) documentRoutes() {
-	read, publish := group{tag: "Documents", scope: policystore.ScopeRead}, group{"Documents", policystore.ScopePublish, keyed}
+	read, publish := group{tag: "Documents", scope: policystore.ScopeRead}, group{tag: "Documents", scope: policystore.ScopePublish, once: keyed}
 	based := func(r route) route {
 		r.once = condition
 		r.Description = `If-Match names the revision that is replaced, as the ETag of the document does: "7"; "0" for a document that does not exist yet, * for any.`
 		r.MaxBodyBytes = 4 << 20
 		return r
 	}
-	const name = "/v1/documents/{name}"
-	check := read.route(http.MethodPost, name+"/check", "check-document", "Say what publishing a text would do, without publishing it")
+	check := read.route(http.MethodPost, documentPath+"/check", "check-document", "Say what publishing a text would do, without publishing it")
 	check.MaxBodyBytes = 4 << 20
 	register(s, read.route(http.MethodGet, "/v1/documents", "list-documents", "List documents by name"), s.listDocuments)
-	register(s, read.route(http.MethodGet, name, "get-document", "Show the state of a document"), s.getDocument)
-	register(s, read.route(http.MethodGet, name+"/revisions", "list-revisions", "List the revisions of a document, newest first"), s.listRevisions)
-	register(s, read.route(http.MethodGet, name+"/revisions/{revision}", "get-revision", "Show a revision with its text"), s.getRevision)
-	register(s, read.route(http.MethodGet, name+"/revisions/{revision}/rules", "list-rules", "List what a revision says, with the origin of each value"), s.listRules)
-	register(s, read.route(http.MethodGet, name+"/revisions/{revision}/proof", "prove-revision", "Say what can be proved of a revision, with a counterexample for each violation"), s.proveRevision)
-	register(s, read.route(http.MethodPost, name+"/revisions/{revision}/simulation", "simulate-revision", "Run a scenario under a revision in simulated time"), s.simulate)
+	register(s, read.route(http.MethodGet, documentPath, "get-document", "Show the state of a document"), s.getDocument)
+	register(s, read.route(http.MethodGet, documentPath+"/revisions", "list-revisions", "List the revisions of a document, newest first"), s.listRevisions)
+	register(s, read.route(http.MethodGet, documentPath+"/revisions/{revision}", "get-revision", "Show a revision with its text"), s.getRevision)
+	register(s, read.route(http.MethodGet, documentPath+"/revisions/{revision}/rules", "list-rules", "List what a revision says, with the origin of each value"), s.listRules)
+	register(s, read.route(http.MethodGet, documentPath+"/revisions/{revision}/proof", "prove-revision", "Say what can be proved of a revision, with a counterexample for each violation"), s.proveRevision)
+	register(s, read.route(http.MethodPost, documentPath+"/revisions/{revision}/simulation", "simulate-revision", "Run a scenario under a revision in simulated time"), s.simulate)
 	register(s, check, s.check)
-	register(s, read.route(http.MethodGet, name+"/diff", "diff-revisions", "Compare two revisions"), s.diff)
-	register(s, based(publish.route(http.MethodPost, name+"/revisions", "publish", "Publish a revision")), s.publish)
-	register(s, based(publish.route(http.MethodPost, name+"/rollback", "rollback", "Publish the content of an old revision anew")), s.rollback)
-	register(s, read.route(http.MethodGet, name+"/rollout", "get-rollout", "Show the rollout of a document with its evidence"), s.getRollout)
-	register(s, publish.route(http.MethodPost, name+"/rollout/{action}", "change-rollout", "Pause, resume or abort the rollout of a document"), s.changeRollout)
-	register(s, read.route(http.MethodGet, name+"/trial", "get-trial", "Show what the revision under trial would have decided otherwise"), s.getTrial)
-	register(s, publish.route(http.MethodDelete, name+"/trial", "end-trial", "End the trial of a revision"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
+	register(s, read.route(http.MethodGet, documentPath+"/diff", "diff-revisions", "Compare two revisions"), s.diff)
+	register(s, based(publish.route(http.MethodPost, documentPath+"/revisions", "publish", "Publish a revision")), s.publish)
+	register(s, based(publish.route(http.MethodPost, documentPath+"/rollback", "rollback", "Publish the content of an old revision anew")), s.rollback)
+	register(s, read.route(http.MethodGet, documentPath+"/rollout", "get-rollout", "Show the rollout of a document with its evidence"), s.getRollout)
+	register(s, publish.route(http.MethodPost, documentPath+"/rollout/{action}", "change-rollout", "Pause, resume or abort the rollout of a document"), s.changeRollout)
+	register(s, read.route(http.MethodGet, documentPath+"/trial", "get-trial", "Show what the revision under trial would have decided otherwise"), s.getTrial)
+	register(s, publish.route(http.MethodDelete, documentPath+"/trial", "end-trial", "End the trial of a revision"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
 		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.end-trial"}, func() (policystore.Document, error) {
 			return s.documents.EndTrial(ctx, in.Name)
 		})
 	})
-	register(s, publish.route(http.MethodPut, name+"/freeze", "freeze", "Refuse changes to a document"), func(ctx context.Context, in *documentChange[api.Freeze]) (*documentAnswer, error) {
+	register(s, publish.route(http.MethodPut, documentPath+"/freeze", "freeze", "Refuse changes to a document"), func(ctx context.Context, in *documentChange[api.Freeze]) (*documentAnswer, error) {
 		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.freeze", Detail: in.Body.Reason}, func() (policystore.Document, error) {
 			return s.documents.Freeze(ctx, in.Name, policystore.Freeze{Actor: callerOf(ctx).actor(), Reason: in.Body.Reason})
 		})
 	})
-	register(s, publish.route(http.MethodDelete, name+"/freeze", "unfreeze", "Allow changes to a document again"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
+	register(s, publish.route(http.MethodDelete, documentPath+"/freeze", "unfreeze", "Allow changes to a document again"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
 		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.unfreeze"}, func() (policystore.Document, error) {
 			return s.documents.Unfreeze(ctx, in.Name)
 		})
@@ -143,15 +145,6 @@ func baseOf(tag string) (int64, error) {
 		return 0, fmt.Errorf(`%w: If-Match: write the revision that is replaced, such as "7", or *`, errInvalid)
 	}
 	return number, nil
-}
-
-// mayDocument refuses a document that the caller is not bound to.
-func mayDocument(ctx context.Context, name string) error {
-	who := callerOf(ctx)
-	if within(name, who.Documents) {
-		return nil
-	}
-	return boundProblem("documents", who.Documents)
 }
 
 const documentCursor = "documents"
@@ -179,9 +172,6 @@ func (s *Server) listDocuments(ctx context.Context, in *PageQuery) (*answer[api.
 }
 
 func (s *Server) getDocument(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
-	if err := mayDocument(ctx, in.Name); err != nil {
-		return nil, err
-	}
 	d, err := s.options.Policies.Document(ctx, in.Name)
 	if err != nil {
 		return nil, err
@@ -214,9 +204,6 @@ func (s *Server) listRevisions(ctx context.Context, in *revisionPage) (*answer[a
 }
 
 func (s *Server) getRevision(ctx context.Context, in *revisionName) (*answer[api.Revision], error) {
-	if err := mayDocument(ctx, in.Name); err != nil {
-		return nil, err
-	}
 	r, err := s.options.Policies.Revision(ctx, in.Name, in.Revision)
 	return answers(api.NewRevision(r), err)
 }
@@ -227,9 +214,6 @@ func (s *Server) listRules(ctx context.Context, in *rulesPage) (*answer[api.Rule
 	var from int
 	if err := in.Cursor.Position(ruleCursor, &from); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
-	}
-	if err := mayDocument(ctx, in.Name); err != nil {
-		return nil, err
 	}
 	list, err := s.documents.Rules(ctx, in.Name, in.Revision)
 	if err != nil {
@@ -256,9 +240,6 @@ func (s *Server) proveRevision(ctx context.Context, in *proofPage) (*answer[api.
 	if err := in.Cursor.Position(proofCursor, &from); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	if err := mayDocument(ctx, in.Name); err != nil {
-		return nil, err
-	}
 	list, err := s.documents.Proof(ctx, in.Name, in.Revision)
 	if err != nil {
 		return nil, err
@@ -276,18 +257,12 @@ func (s *Server) proveRevision(ctx context.Context, in *proofPage) (*answer[api.
 }
 
 func (s *Server) simulate(ctx context.Context, in *simulation) (*answer[*simulate.Report], error) {
-	if err := mayDocument(ctx, in.Name); err != nil {
-		return nil, err
-	}
 	return answers(s.documents.Simulate(ctx, documents.Simulation{
 		Name: in.Name, Revision: in.Revision, Scenario: in.Body.Scenario, Seed: in.Body.Seed,
 	}))
 }
 
 func (s *Server) check(ctx context.Context, in *checkedDocument) (*answer[api.Checked], error) {
-	if err := mayDocument(ctx, in.Name); err != nil {
-		return nil, err
-	}
 	c, err := s.documents.Check(ctx, in.Name, []byte(in.Body.Body))
 	if err != nil {
 		return nil, err
@@ -307,9 +282,6 @@ func (s *Server) check(ctx context.Context, in *checkedDocument) (*answer[api.Ch
 }
 
 func (s *Server) diff(ctx context.Context, in *diffQuery) (*answer[api.Difference], error) {
-	if err := mayDocument(ctx, in.Name); err != nil {
-		return nil, err
-	}
 	d, err := s.documents.Diff(ctx, in.Name, in.From, in.To)
 	if d.Fields == nil {
 		d.Fields = []policyfile.Change{}
@@ -319,9 +291,6 @@ func (s *Server) diff(ctx context.Context, in *diffQuery) (*answer[api.Differenc
 
 // onDocument describes a change of a document for the audit log.
 func (s *Server) onDocument(ctx context.Context, name string, o audit.Operation) (audit.Operation, error) {
-	if err := mayDocument(ctx, name); err != nil {
-		return o, err
-	}
 	d, err := s.options.Policies.Document(ctx, name)
 	if err != nil && !errors.Is(err, policystore.ErrNotFound) {
 		return o, err
@@ -385,9 +354,6 @@ func (s *Server) published(ctx context.Context, o audit.Operation, c documents.C
 }
 
 func (s *Server) getRollout(ctx context.Context, in *DocumentName) (*answer[api.RolloutStatus], error) {
-	if err := mayDocument(ctx, in.Name); err != nil {
-		return nil, err
-	}
 	d, err := s.options.Policies.Document(ctx, in.Name)
 	switch {
 	case err != nil:

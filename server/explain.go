@@ -29,7 +29,7 @@ func (s *Server) explainJob(ctx context.Context, in *explainQuery) (*answer[api.
 	set := policy.NewSet(policy.SetConfig{Source: policy.SourceDefault})
 	if in.Document != "" {
 		var err error
-		if err = mayDocument(ctx, in.Document); err == nil {
+		if err = who.mayDocument(in.Document); err == nil {
 			set, err = s.documents.Current(ctx, in.Document)
 		}
 		if err != nil {

@@ -36,7 +36,7 @@ type flowAction struct {
 }
 
 func (s *Server) flowRoutes() {
-	read, operate := group{tag: "Flows", scope: policystore.ScopeRead}, group{"Flows", policystore.ScopeOperate, keyed}
+	read, operate := group{tag: "Flows", scope: policystore.ScopeRead}, group{tag: "Flows", scope: policystore.ScopeOperate, once: keyed}
 	register(s, read.route(http.MethodGet, "/v1/flows", "list-flows", "List flows, newest first"), s.listFlows)
 	register(s, read.route(http.MethodGet, "/v1/flows/{id}", "get-flow", "Show a flow with the states of its jobs"), s.getFlow)
 	register(s, read.route(http.MethodGet, "/v1/flows/{id}/nodes", "list-flow-nodes", "List the jobs of a flow"), func(ctx context.Context, in *NodesQuery) (*answer[api.FlowNodePage], error) {

@@ -65,6 +65,14 @@ func (c *caller) mayQueue(queue string) error {
 	return boundProblem("queues", c.Queues)
 }
 
+// mayDocument refuses a document that the caller is not bound to.
+func (c *caller) mayDocument(name string) error {
+	if within(name, c.Documents) {
+		return nil
+	}
+	return boundProblem("documents", c.Documents)
+}
+
 // unbound refuses callers that are bound to queues or documents, for what cannot be divided by them.
 func (c *caller) unbound() error {
 	switch {

@@ -41,7 +41,7 @@ type jobChange struct {
 }
 
 func (s *Server) jobRoutes() {
-	read, operate := group{tag: "Jobs", scope: policystore.ScopeRead}, group{"Jobs", policystore.ScopeOperate, keyed}
+	read, operate := group{tag: "Jobs", scope: policystore.ScopeRead}, group{tag: "Jobs", scope: policystore.ScopeOperate, once: keyed}
 	register(s, read.route(http.MethodGet, "/v1/jobs", "list-jobs", "List jobs by ID"),
 		func(ctx context.Context, in *jobQuery) (*answer[api.JobPage], error) {
 			return answers(s.searchJobs(ctx, api.JobSearch{

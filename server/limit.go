@@ -30,7 +30,7 @@ func (s *Server) limitRoutes() {
 	if _, ok := s.options.Jobs.(job.Limiter); !ok {
 		return
 	}
-	read, operate := group{tag: "Queues", scope: policystore.ScopeRead}, group{"Queues", policystore.ScopeOperate, keyed}
+	read, operate := group{tag: "Queues", scope: policystore.ScopeRead}, group{tag: "Queues", scope: policystore.ScopeOperate, once: keyed}
 	register(s, read.route(http.MethodGet, "/v1/limits", "list-limits", "List the limits of jobs, with their buckets in use"), s.listLimits)
 	register(s, operate.route(http.MethodPut, "/v1/limits/{name}", "set-limit", "Set a limit of a queue or type, above what documents say"), s.setLimit)
 	register(s, operate.route(http.MethodDelete, "/v1/limits/{name}", "reset-limit", "Remove the setting of a limit: documents apply again"), s.resetLimit)

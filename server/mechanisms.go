@@ -65,7 +65,7 @@ func (s *Server) reportingClients(ctx context.Context, in *PartQuery, list strin
 		return nil, after, false, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	if in.Document != "" {
-		if err := mayDocument(ctx, in.Document); err != nil {
+		if err := callerOf(ctx).mayDocument(in.Document); err != nil {
 			return nil, after, false, err
 		}
 	}

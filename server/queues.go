@@ -24,7 +24,7 @@ type periodicName struct {
 }
 
 func (s *Server) queueRoutes() {
-	read, operate := group{tag: "Queues", scope: policystore.ScopeRead}, group{"Queues", policystore.ScopeOperate, keyed}
+	read, operate := group{tag: "Queues", scope: policystore.ScopeRead}, group{tag: "Queues", scope: policystore.ScopeOperate, once: keyed}
 	register(s, read.route(http.MethodGet, "/v1/queues", "list-queues", "List queues that are or were paused"), s.listQueues)
 	register(s, operate.route(http.MethodPut, "/v1/queues/{queue}", "set-queue", "Pause or resume a queue"), s.setQueue)
 	register(s, read.route(http.MethodGet, "/v1/periodic", "list-periodic", "List the periodic jobs of operators and of the server"), s.listPeriodic)

@@ -41,8 +41,9 @@ type matching[B any] struct {
 }
 
 func (s *Server) recordRoutes() {
-	read, operate := group{tag: "Idempotency", scope: policystore.ScopeRead}, group{"Idempotency", policystore.ScopeOperate, keyed}
-	matching := group{"Idempotency", policystore.ScopeOperate, condition}
+	read := group{tag: "Idempotency", scope: policystore.ScopeRead, unbound: true}
+	operate := group{tag: "Idempotency", scope: policystore.ScopeOperate, once: keyed, unbound: true}
+	matching := group{tag: "Idempotency", scope: policystore.ScopeOperate, once: condition, unbound: true}
 	register(s, read.route(http.MethodGet, "/v1/idempotency", "list-records", "List idempotency records without their results"), s.listRecords)
 	register(s, read.route(http.MethodGet, "/v1/idempotency/record", "get-record", "Show the record of a key"), s.getRecord)
 	register(s, matching.route(http.MethodPost, "/v1/idempotency/resolve", "resolve-record", "Set the outcome of an effect whose outcome is unknown"), s.resolveRecord)
@@ -51,9 +52,6 @@ func (s *Server) recordRoutes() {
 }
 
 func (s *Server) listRecords(ctx context.Context, in *recordQuery) (*answer[api.RecordPage], error) {
-	if err := callerOf(ctx).unbound(); err != nil {
-		return nil, err
-	}
 	var after idempotency.ID
 	if err := in.Cursor.Position(api.RecordCursor, &after); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
@@ -75,9 +73,6 @@ func (s *Server) listRecords(ctx context.Context, in *recordQuery) (*answer[api.
 
 // record returns the record of a key to a caller that may see it.
 func (s *Server) recordOf(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
-	if err := callerOf(ctx).unbound(); err != nil {
-		return idempotency.Record{}, err
-	}
 	for field, value := range map[string]string{"tenant_id": id.Tenant, "operation": id.Operation, "key": id.Key} {
 		if err := idempotency.CheckKey(value); err != nil && (value != "" || field == "key") {
 			return idempotency.Record{}, fmt.Errorf("%w: %s: %w", errInvalid, field, err)
@@ -155,9 +150,6 @@ func (s *Server) clearRecord(ctx context.Context, in *matching[api.RecordID]) (*
 }
 
 func (s *Server) expireRecords(ctx context.Context, in *bodyOf[api.Expire]) (*answer[api.Expired], error) {
-	if err := callerOf(ctx).unbound(); err != nil {
-		return nil, err
-	}
 	o := audit.Operation{Action: "idempotency.expire", Attributes: map[string]string{"limit": strconv.Itoa(in.Body.Limit)}}
 	if err := s.record(ctx, o); err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ type redriveRate struct {
 }
 
 func (s *Server) redriveRoutes() {
-	read, operate := group{tag: "Redrives", scope: policystore.ScopeRead}, group{"Redrives", policystore.ScopeOperate, keyed}
+	read, operate := group{tag: "Redrives", scope: policystore.ScopeRead}, group{tag: "Redrives", scope: policystore.ScopeOperate, once: keyed}
 	causes := read.route(http.MethodPost, "/v1/dlq/causes", "list-causes", "Count dead jobs by cause")
 	causes.Description = "Changes nothing: it is a POST because filters can be long."
 	register(s, causes, s.listCauses)

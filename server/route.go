@@ -32,23 +32,26 @@ const (
 // route is a declared operation of the API.
 type route struct {
 	huma.Operation
-	scope  policystore.Scope // required, unless public
-	public bool
-	once   once
-	stream bool // the answer may take forever
-	free   bool // not rate limited
+	scope   policystore.Scope // required, unless public
+	unbound bool              // not for callers that are bound to queues or documents
+	public  bool
+	once    once
+	stream  bool // the answer may take forever
+	free    bool // not rate limited
 }
 
 // group is what operations of one tag have in common.
 type group struct {
-	tag   string
-	scope policystore.Scope
-	once  once
+	tag     string
+	scope   policystore.Scope
+	once    once
+	unbound bool
 }
 
 func (g group) route(method, path, id, summary string) route {
 	return route{
-		Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{g.tag}}, scope: g.scope, once: g.once,
+		Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{g.tag}},
+		scope:     g.scope, once: g.once, unbound: g.unbound,
 	}
 }
 
@@ -269,6 +272,10 @@ func (s *Server) admit(o *route, r *http.Request, who *caller) error {
 		}}
 	case o.once == condition && r.Header.Get("If-Match") == "":
 		return refusal(http.StatusPreconditionRequired, "this request needs the header If-Match", "read first, and send the ETag of the answer")
+	case o.unbound:
+		return who.unbound()
+	case strings.HasPrefix(o.Path, documentPath):
+		return who.mayDocument(r.PathValue("name"))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type settingChange struct {
 }
 
 func (s *Server) settingRoutes() {
-	read, operate := group{tag: "Queues", scope: policystore.ScopeRead}, group{"Queues", policystore.ScopeOperate, keyed}
+	read, operate := group{tag: "Queues", scope: policystore.ScopeRead}, group{tag: "Queues", scope: policystore.ScopeOperate, once: keyed}
 	register(s, read.route(http.MethodGet, "/v1/settings", "list-settings", "List what operators have set for queues and periodic jobs"), s.listSettings)
 	put := operate.route(http.MethodPut, "/v1/settings/{kind}/{name}", "put-setting", "Set the concurrency of a queue or a periodic job")
 	put.Description = `Workers follow within a second. The kind concurrency is the number of jobs of a queue that each worker runs at once, from 1 to 100,000. The kind periodic is a periodic job: {"cron", "time_zone", "missed": "once" or "all", "job": {"type", "queue", "payload", "priority", "max_attempts", "timeout_ns", "meta"}}, or {"deleted": true}. Without a value the default of the workers applies again: of their document, their file or their code. A change of a periodic job holds for ticks from 2 seconds after it, and waits for up to 2 seconds if the job has just been changed.`
