@@ -40,10 +40,7 @@ func (s *Server) auditRoutes() {
 	s.raw(read, "application/jsonl", s.readAudit)
 	register(s, audits.route(http.MethodGet, "/v1/audit/heads", "audit-heads", "List the ends of the chains of the audit log"), func(ctx context.Context, _ *struct{}) (*answer[api.Heads], error) {
 		list, err := s.options.Audit.Heads(ctx)
-		if list == nil {
-			list = []audit.Head{}
-		}
-		return answers(api.Heads{Heads: list}, err)
+		return answers(api.Heads{Heads: orEmpty(list)}, err)
 	})
 	s.auditRunRoutes()
 }

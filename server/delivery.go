@@ -136,8 +136,5 @@ func (s *Server) listClients(ctx context.Context, in *clientQuery) (*answer[api.
 
 func (s *Server) countClients(ctx context.Context, in *DocumentName) (*answer[api.ClientCounts], error) {
 	list, err := s.options.Policies.CountClients(ctx, in.Name, time.Now().Add(-seenWithin))
-	if list == nil {
-		list = []policystore.ClientCount{}
-	}
-	return answers(api.ClientCounts{Counts: list}, err)
+	return answers(api.ClientCounts{Counts: orEmpty(list)}, err)
 }

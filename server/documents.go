@@ -20,13 +20,6 @@ import (
 	"github.com/tenetdev/tenet/simulate"
 )
 
-// PageQuery is the page of a list. It is exported, as is DocumentName, because inputs embed it: huma leaves out embedded types
-// that are not.
-type PageQuery struct {
-	Cursor api.Cursor `query:"cursor" maxLength:"1024"`
-	Limit  int        `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-}
-
 // DocumentName is the document in a path.
 type DocumentName struct {
 	Name string `path:"name" minLength:"1" maxLength:"255"`
@@ -147,28 +140,18 @@ func baseOf(tag string) (int64, error) {
 	return number, nil
 }
 
-const documentCursor = "documents"
+var documentList = listing[string, policystore.Document]{"documents", func(d policystore.Document) string { return d.Name }}
 
 // listDocuments looks at one page of the store: a bound caller may get fewer documents, or none, and a next page.
 func (s *Server) listDocuments(ctx context.Context, in *PageQuery) (*answer[api.Documents], error) {
-	after := ""
-	if err := in.Cursor.Position(documentCursor, &after); err != nil {
-		return nil, fmt.Errorf("%w: %w", errInvalid, err)
-	}
-	list, err := s.options.Policies.Documents(ctx, after, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	page := api.Documents{Documents: []policystore.Document{}}
+	list, next, err := documentList.page(ctx, *in, s.options.Policies.Documents)
+	page := api.Documents{Documents: []policystore.Document{}, Next: next}
 	for _, d := range list {
 		if within(d.Name, callerOf(ctx).Documents) {
 			page.Documents = append(page.Documents, d)
 		}
 	}
-	if len(list) == in.Limit {
-		page.Next = api.NewCursor(documentCursor, list[len(list)-1].Name)
-	}
-	return answers(page, nil)
+	return answers(page, err)
 }
 
 func (s *Server) getDocument(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
@@ -179,28 +162,20 @@ func (s *Server) getDocument(ctx context.Context, in *DocumentName) (*documentAn
 	return &documentAnswer{revisionTag(d.Current), d}, nil
 }
 
-const revisionCursor = "revisions"
+var revisionList = listing[int64, policystore.Revision]{"revisions", func(r policystore.Revision) int64 { return r.Number }}
 
 func (s *Server) listRevisions(ctx context.Context, in *revisionPage) (*answer[api.Revisions], error) {
-	var below int64
-	if err := in.Cursor.Position(revisionCursor, &below); err != nil {
-		return nil, fmt.Errorf("%w: %w", errInvalid, err)
-	}
 	if _, err := s.getDocument(ctx, &in.DocumentName); err != nil {
 		return nil, err
 	}
-	list, err := s.options.Policies.Revisions(ctx, in.Name, below, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	page := api.Revisions{Revisions: make([]api.Revision, len(list))}
+	list, next, err := revisionList.page(ctx, in.PageQuery, func(ctx context.Context, below int64, limit int) ([]policystore.Revision, error) {
+		return s.options.Policies.Revisions(ctx, in.Name, below, limit)
+	})
+	page := api.Revisions{Revisions: make([]api.Revision, len(list)), Next: next}
 	for i, r := range list {
 		page.Revisions[i] = api.NewRevision(r)
 	}
-	if len(list) == in.Limit {
-		page.Next = api.NewCursor(revisionCursor, list[len(list)-1].Number)
-	}
-	return answers(page, nil)
+	return answers(page, err)
 }
 
 func (s *Server) getRevision(ctx context.Context, in *revisionName) (*answer[api.Revision], error) {
@@ -267,10 +242,7 @@ func (s *Server) check(ctx context.Context, in *checkedDocument) (*answer[api.Ch
 	if err != nil {
 		return nil, err
 	}
-	out := api.Checked{Revision: c.Revision, Base: c.Base, Hash: c.Hash, Faults: []api.Fault{}, Warnings: []api.Fault{}, Fields: c.Fields, Text: c.Text}
-	if out.Fields == nil {
-		out.Fields = []policyfile.Change{}
-	}
+	out := api.Checked{Revision: c.Revision, Base: c.Base, Hash: c.Hash, Faults: []api.Fault{}, Warnings: []api.Fault{}, Fields: orEmpty(c.Fields), Text: c.Text}
 	for i, f := range faultsOf(c.Faults) {
 		if c.Faults[i].Warning {
 			out.Warnings = append(out.Warnings, f)
@@ -283,9 +255,7 @@ func (s *Server) check(ctx context.Context, in *checkedDocument) (*answer[api.Ch
 
 func (s *Server) diff(ctx context.Context, in *diffQuery) (*answer[api.Difference], error) {
 	d, err := s.documents.Diff(ctx, in.Name, in.From, in.To)
-	if d.Fields == nil {
-		d.Fields = []policyfile.Change{}
-	}
+	d.Fields = orEmpty(d.Fields)
 	return answers(d, err)
 }
 

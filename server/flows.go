@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/tenetdev/tenet/audit"
@@ -65,23 +64,19 @@ func (s *Server) flows(ctx context.Context) (job.FlowStore, error) {
 	return able[job.FlowStore](s.options.Jobs, "this store keeps no flows", "use a memory, SQLite or PostgreSQL store")
 }
 
-// listFlows is list-flows.
+var flowList = listing[int64, job.FlowInfo]{api.FlowCursor, func(f job.FlowInfo) int64 { return f.Cursor }}
+
 func (s *Server) listFlows(ctx context.Context, in *PageQuery) (*answer[api.FlowPage], error) {
 	store, err := s.flows(ctx)
 	if err != nil {
 		return nil, err
 	}
-	below := int64(0)
-	if err := in.Cursor.Position(api.FlowCursor, &below); err != nil {
-		return nil, fmt.Errorf("%w: %w", errInvalid, err)
-	}
-	list, err := store.Flows(ctx, job.FlowQuery{Below: below, Limit: in.Limit})
-	page := api.FlowPage{Flows: []api.Flow{}}
+	list, next, err := flowList.page(ctx, *in, func(ctx context.Context, below int64, limit int) ([]job.FlowInfo, error) {
+		return store.Flows(ctx, job.FlowQuery{Below: below, Limit: limit})
+	})
+	page := api.FlowPage{Flows: []api.Flow{}, Next: next}
 	for _, f := range list {
 		page.Flows = append(page.Flows, api.NewFlowInfo(f))
-	}
-	if len(list) == in.Limit {
-		page.Next = api.NewCursor(api.FlowCursor, list[len(list)-1].Cursor)
 	}
 	return answers(page, err)
 }

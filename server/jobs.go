@@ -246,10 +246,7 @@ func (s *Server) listIndexes(ctx context.Context, _ *struct{}) (*answer[api.Inde
 		return nil, err
 	}
 	fields, err := searcher.Indexes(ctx)
-	if fields == nil {
-		fields = []string{}
-	}
-	return answers(api.Indexes{Fields: fields}, err)
+	return answers(api.Indexes{Fields: orEmpty(fields)}, err)
 }
 
 func (s *Server) getJob(ctx context.Context, in *jobID) (*answer[api.Job], error) {

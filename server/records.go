@@ -51,24 +51,18 @@ func (s *Server) recordRoutes() {
 	register(s, operate.route(http.MethodPost, "/v1/idempotency/expire", "expire-records", "Remove expired records"), s.expireRecords)
 }
 
+var recordList = listing[idempotency.ID, idempotency.Record]{api.RecordCursor, func(r idempotency.Record) idempotency.ID { return r.ID }}
+
 func (s *Server) listRecords(ctx context.Context, in *recordQuery) (*answer[api.RecordPage], error) {
-	var after idempotency.ID
-	if err := in.Cursor.Position(api.RecordCursor, &after); err != nil {
-		return nil, fmt.Errorf("%w: %w", errInvalid, err)
-	}
 	f := idempotency.Filter{State: in.State, Tenant: in.TenantID, Operation: in.Operation}
-	list, err := s.options.Records.List(ctx, f, after, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	page := api.RecordPage{Records: make([]api.Record, len(list))}
+	list, next, err := recordList.page(ctx, PageQuery{in.Cursor, in.Limit}, func(ctx context.Context, after idempotency.ID, limit int) ([]idempotency.Record, error) {
+		return s.options.Records.List(ctx, f, after, limit)
+	})
+	page := api.RecordPage{Records: make([]api.Record, len(list)), Next: next}
 	for i := range list {
 		page.Records[i] = api.NewRecord(&list[i], time.Now())
 	}
-	if len(list) == in.Limit {
-		page.Next = api.NewCursor(api.RecordCursor, list[len(list)-1].ID)
-	}
-	return answers(page, nil)
+	return answers(page, err)
 }
 
 // record returns the record of a key to a caller that may see it.

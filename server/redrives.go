@@ -75,9 +75,7 @@ func (s *Server) listCauses(ctx context.Context, in *bodyOf[api.CauseQuery]) (*a
 		return nil, err
 	}
 	found, err := store.Causes(ctx, job.CauseQuery{Filter: f, Limit: in.Body.Limit})
-	if found.Groups == nil {
-		found.Groups = []job.CauseGroup{}
-	}
+	found.Groups = orEmpty(found.Groups)
 	return answers(api.Causes(found), err)
 }
 
@@ -154,33 +152,27 @@ func (s *Server) getRedrive(ctx context.Context, in *redriveID) (*answer[api.Red
 	return answers(api.NewRedriveState(r), err)
 }
 
+var redriveList = listing[string, job.Redrive]{api.RedriveCursor, func(r job.Redrive) string { return r.ID }}
+
 // listRedrives looks at one page of the store: a bound caller may get fewer redrives, or none, and a next page.
 func (s *Server) listRedrives(ctx context.Context, in *redrivePage) (*answer[api.RedrivePage], error) {
 	store, err := s.redriver()
 	if err != nil {
 		return nil, err
 	}
-	below := ""
-	if err := in.Cursor.Position(api.RedriveCursor, &below); err != nil {
-		return nil, fmt.Errorf("%w: %w", errInvalid, err)
-	}
-	if err := checkID("cursor", below); err != nil {
-		return nil, err
-	}
-	list, err := store.Redrives(ctx, job.RedriveQuery{Below: below, Limit: in.Limit, Active: in.Active})
-	if err != nil {
-		return nil, err
-	}
-	page := api.RedrivePage{Redrives: []api.Redrive{}}
+	list, next, err := redriveList.page(ctx, in.PageQuery, func(ctx context.Context, below string, limit int) ([]job.Redrive, error) {
+		if err := checkID("cursor", below); err != nil {
+			return nil, err
+		}
+		return store.Redrives(ctx, job.RedriveQuery{Below: below, Limit: limit, Active: in.Active})
+	})
+	page := api.RedrivePage{Redrives: []api.Redrive{}, Next: next}
 	for _, r := range list {
 		if mayRedrive(callerOf(ctx), r) {
 			page.Redrives = append(page.Redrives, api.NewRedriveState(r))
 		}
 	}
-	if len(list) == in.Limit {
-		page.Next = api.NewCursor(api.RedriveCursor, list[len(list)-1].ID)
-	}
-	return answers(page, nil)
+	return answers(page, err)
 }
 
 func (s *Server) changeRedrive(ctx context.Context, id string, c job.RedriveChange) (*answer[api.Redrive], error) {

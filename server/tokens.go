@@ -31,25 +31,11 @@ func (s *Server) tokenRoutes() {
 	register(s, change.route(http.MethodDelete, "/v1/tokens/{id}", "revoke-token", "Revoke a token; servers refuse it within 5 seconds"), s.revokeToken)
 }
 
-const tokenCursor = "tokens"
+var tokenList = listing[string, policystore.Token]{"tokens", func(t policystore.Token) string { return t.ID }}
 
 func (s *Server) listTokens(ctx context.Context, in *PageQuery) (*answer[api.TokenPage], error) {
-	after := ""
-	if err := in.Cursor.Position(tokenCursor, &after); err != nil {
-		return nil, fmt.Errorf("%w: %w", errInvalid, err)
-	}
-	list, err := s.options.Policies.Tokens(ctx, after, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	page := api.TokenPage{Tokens: []policystore.Token{}}
-	if len(list) > 0 {
-		page.Tokens = list
-	}
-	if len(list) == in.Limit {
-		page.Next = api.NewCursor(tokenCursor, list[len(list)-1].ID)
-	}
-	return answers(page, nil)
+	list, next, err := tokenList.page(ctx, *in, s.options.Policies.Tokens)
+	return answers(api.TokenPage{Tokens: orEmpty(list), Next: next}, err)
 }
 
 // FindToken returns the token with an ID, or [policystore.ErrNotFound].
