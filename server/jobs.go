@@ -48,18 +48,14 @@ func (s *Server) jobRoutes() {
 				Filter: api.JobFilter{Filter: in.Filter}, Cursor: in.Cursor, Limit: in.Limit, Secrets: in.Secrets,
 			}))
 		})
-	search := read.route(http.MethodPost, "/v1/jobs/search", "search-jobs", "List jobs by ID, with a filter in the body")
-	search.Description = "Changes nothing: it is a POST because filters can be long."
-	register(s, search, func(ctx context.Context, in *bodyOf[api.JobSearch]) (*answer[api.JobPage], error) {
+	register(s, read.ask("/v1/jobs/search", "search-jobs", "List jobs by ID, with a filter in the body"), func(ctx context.Context, in *bodyOf[api.JobSearch]) (*answer[api.JobPage], error) {
 		return answers(s.searchJobs(ctx, in.Body))
 	})
-	find := read.route(http.MethodPost, "/v1/jobs/find", "find-jobs", "Find the newest jobs, in a bounded time")
-	find.Description = "Changes nothing: it is a POST because filters can be long."
-	register(s, find, func(ctx context.Context, in *bodyOf[api.JobFind]) (*answer[api.JobFound], error) {
+	register(s, read.ask("/v1/jobs/find", "find-jobs", "Find the newest jobs, in a bounded time"), func(ctx context.Context, in *bodyOf[api.JobFind]) (*answer[api.JobFound], error) {
 		return answers(s.findJobs(ctx, in.Body))
 	})
-	count := read.route(http.MethodPost, "/v1/jobs/count", "count-jobs", "Count the jobs that a filter selects")
-	count.Description = "Exact where the filter has only queues and states. Otherwise it counts for 2 seconds at most, and says whether that was enough. Changes nothing: it is a POST because filters can be long."
+	count := read.ask("/v1/jobs/count", "count-jobs", "Count the jobs that a filter selects")
+	count.Description = "Exact where the filter has only queues and states. Otherwise it counts for 2 seconds at most, and says whether that was enough. " + count.Description
 	register(s, count, s.countJobs)
 	register(s, read.route(http.MethodGet, "/v1/indexes", "list-indexes", "List the indexed fields of metadata and payloads"), s.listIndexes)
 	register(s, read.route(http.MethodGet, "/v1/jobs/{id}", "get-job", "Show a job with its history"), s.getJob)

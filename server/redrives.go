@@ -38,14 +38,10 @@ type redriveRate struct {
 
 func (s *Server) redriveRoutes() {
 	read, operate := group{tag: "Redrives", scope: policystore.ScopeRead}, group{tag: "Redrives", scope: policystore.ScopeOperate, once: keyed}
-	causes := read.route(http.MethodPost, "/v1/dlq/causes", "list-causes", "Count dead jobs by cause")
-	causes.Description = "Changes nothing: it is a POST because filters can be long."
-	register(s, causes, s.listCauses)
+	register(s, read.ask("/v1/dlq/causes", "list-causes", "Count dead jobs by cause"), s.listCauses)
 	register(s, read.route(http.MethodGet, "/v1/redrives", "list-redrives", "List redrives, newest first"), s.listRedrives)
 	register(s, read.route(http.MethodGet, "/v1/redrives/{id}", "get-redrive", "Show a redrive with its progress"), s.getRedrive)
-	preview := read.route(http.MethodPost, "/v1/redrives/preview", "preview-redrive", "Count the jobs that a redrive would select")
-	preview.Description = "Changes nothing: it is a POST because filters can be long."
-	register(s, preview, s.previewRedrive)
+	register(s, read.ask("/v1/redrives/preview", "preview-redrive", "Count the jobs that a redrive would select"), s.previewRedrive)
 	create := operate.route(http.MethodPost, "/v1/redrives", "create-redrive", "Run dead jobs again, a part at a time")
 	create.Description = "Selects dead jobs, once and exactly. The server, or workers of its store, release them as the plan says."
 	register(s, create, s.createRedrive)

@@ -55,6 +55,13 @@ func (g group) route(method, path, id, summary string) route {
 	}
 }
 
+// ask is a route that changes nothing, although it is a POST.
+func (g group) ask(path, id, summary string) route {
+	r := g.route(http.MethodPost, path, id, summary)
+	r.Description = "Changes nothing: it is a POST because filters can be long."
+	return r
+}
+
 // mux registers the handlers of declared operations.
 type mux struct {
 	*http.ServeMux

@@ -11,13 +11,9 @@ import (
 // Proof decides what can be proved of a revision: violations that it does not accept first, then those that it accepts, then the
 // properties that hold, each in the order of the text. It returns policystore.ErrNotFound if the revision does not exist.
 func (s *Service) Proof(ctx context.Context, name string, number int64) ([]prove.Finding, error) {
-	r, err := s.store.Revision(ctx, name, number)
+	d, _, err := s.revision(ctx, name, number)
 	if err != nil {
 		return nil, err
-	}
-	d, err := s.parse(name, r.Body)
-	if err != nil {
-		return nil, err // limits that have become narrower since
 	}
 	findings, err := prove.Document(d, nil)
 	rank := func(f prove.Finding) int {

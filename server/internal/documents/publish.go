@@ -102,6 +102,16 @@ func (s *Service) parse(name string, body []byte) (*policyfile.Document, error) 
 	return nil, invalid(err)
 }
 
+// revision reads and parses a revision, which fails where limits have become narrower since it was published.
+func (s *Service) revision(ctx context.Context, name string, number int64) (*policyfile.Document, policystore.Revision, error) {
+	r, err := s.store.Revision(ctx, name, number)
+	if err != nil {
+		return nil, r, err
+	}
+	d, err := s.parse(name, r.Body)
+	return d, r, err
+}
+
 // Rollback publishes the content of an old revision anew. Its errors are those of Publish, and policystore.ErrNotFound.
 func (s *Service) Rollback(ctx context.Context, c Change, to int64) (Published, error) {
 	old, err := s.store.Revision(ctx, c.Name, to)

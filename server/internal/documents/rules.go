@@ -42,11 +42,7 @@ func (s *Service) Current(ctx context.Context, name string) (*policy.Set, error)
 
 // Set returns the policies of a revision. It returns policystore.ErrNotFound if the revision does not exist.
 func (s *Service) Set(ctx context.Context, name string, number int64) (*policy.Set, error) {
-	r, err := s.store.Revision(ctx, name, number)
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.parse(name, r.Body)
+	d, _, err := s.revision(ctx, name, number)
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +52,9 @@ func (s *Service) Set(ctx context.Context, name string, number int64) (*policy.S
 // Rules lists what a revision says, each field with its value and where the value was taken from. It returns
 // policystore.ErrNotFound if the revision does not exist.
 func (s *Service) Rules(ctx context.Context, name string, number int64) ([]Rule, error) {
-	r, err := s.store.Revision(ctx, name, number)
+	d, _, err := s.revision(ctx, name, number)
 	if err != nil {
 		return nil, err
-	}
-	d, err := s.parse(name, r.Body)
-	if err != nil {
-		return nil, err // limits that have become narrower since
 	}
 	keys := append(d.Set.Keys(), policy.Key{Name: "*"}, policy.JobKey("*", "*"), policy.ConsumerKey("*", "*"))
 	order := []policy.Surface{policy.SurfaceCall, policy.SurfaceJob, policy.SurfaceStep}
@@ -167,12 +159,8 @@ func (s *Service) Check(ctx context.Context, name string, body []byte) (Checked,
 	out.Hash = parsed.Set.Revision()
 	before := ""
 	if d.Current > 0 {
-		r, err := s.store.Revision(ctx, name, d.Current)
-		if err != nil {
-			return out, err
-		}
+		old, r, err := s.revision(ctx, name, d.Current)
 		before = string(r.Body)
-		old, err := s.parse(name, r.Body)
 		if err == nil {
 			out.Fields, err = policyfile.Diff(old, parsed)
 		}

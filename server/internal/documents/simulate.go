@@ -29,13 +29,9 @@ type Simulation struct {
 // Simulate runs a scenario under the policies of a revision. One simulation runs at a time. It returns policystore.ErrNotFound,
 // *InvalidError with all faults of the scenario, also if it is too large, or ErrBusy.
 func (s *Service) Simulate(ctx context.Context, q Simulation) (*simulate.Report, error) {
-	r, err := s.store.Revision(ctx, q.Name, q.Revision)
+	d, _, err := s.revision(ctx, q.Name, q.Revision)
 	if err != nil {
 		return nil, err
-	}
-	d, err := s.parse(q.Name, r.Body)
-	if err != nil {
-		return nil, err // limits that have become narrower since
 	}
 	scenario, err := simulate.Parse("scenario", []byte(q.Scenario))
 	if err != nil {
