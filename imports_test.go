@@ -72,6 +72,7 @@ var allowed = map[string][]string{
 	"server/internal/documents": {"server/api", "policy", "policyfile", "prove", "simulate", "policystore", "rollout", "controlplane/protocol"},
 	"server/internal/history":   {"job"},
 	"server/internal/keyring":   {"policystore", "controlplane/protocol"},
+	"server/internal/params":    {},
 	"server/internal/rollouts":  {"policystore", "rollout", "server/internal/documents"},
 	"server/internal/redrives":  {"job", "policystore"},
 	"server/internal/deliver":   {"policystore", "rollout", "controlplane/protocol", "server/api", "server/internal/keyring"},
@@ -110,9 +111,9 @@ var allowed = map[string][]string{
 	"cmd/tenet":                    {"*"},
 	"server":                       {"server/api", "server/internal/documents", "server/internal/deliver", "server/internal/rollouts", "server/internal/redrives", "server/internal/keyring", "server/internal/history", "controlplane/protocol", "adapter/http", "audit", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout", "simulate", "internal/operation"},
 	"server/api":                   {"filter", "job", "idempotency", "audit", "policy", "policyfile", "policystore", "prove", "rollout"},
-	"server/ui":                    {"server", "server/api", "server/client", "audit", "decision", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "prove", "rollout", "simulate"},
+	"server/ui":                    {"server", "server/api", "server/client", "server/internal/params", "audit", "decision", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "prove", "rollout", "simulate"},
 	"server/examples/rollout":      {"*"},
-	"server/client":                {"server/api", "adapter/http", "retry", "policy", "classify", "job", "idempotency", "audit", "policystore", "simulate"},
+	"server/client":                {"server/api", "server/internal/params", "adapter/http", "retry", "policy", "classify", "job", "idempotency", "audit", "policystore", "simulate"},
 }
 
 // internals may be imported by any package above them.

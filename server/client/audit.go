@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 // Audit is the audit log of a server.
@@ -36,14 +37,7 @@ func (a *Audit) Find(ctx context.Context, q audit.Query, f func(cursor string, l
 	if err := q.Check(); err != nil {
 		return err
 	}
-	query := url.Values{"order": {"newest"}}
-	if q.WorkID != "" {
-		query.Set("work_id", q.WorkID)
-	}
-	if q.Type != "" {
-		query.Set("type", string(q.Type))
-	}
-	return a.pages(ctx, query, q.Before, f)
+	return a.pages(ctx, params.Of("order", "newest", "work_id", q.WorkID, "type", string(q.Type)), q.Before, f)
 }
 
 // pages reads lines from a cursor on, in the order of the query.
@@ -105,12 +99,7 @@ type AuditQuery struct {
 // Newest returns lines as they are stored, the newest first, and the cursor before which to go on: that of the last line that the
 // server has looked at, or "" if it has seen the beginning of the log. It fails for a server whose log cannot be read backwards.
 func (a *Audit) Newest(ctx context.Context, q AuditQuery) (list []api.AuditLine, before string, err error) {
-	query := url.Values{"order": {"newest"}, "limit": {strconv.Itoa(q.Limit)}}
-	for name, value := range map[string]string{"type": string(q.Type), "work_id": q.WorkID, "actor": q.Actor, "action": q.Action, "before": q.Before} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := params.Of("order", "newest", "limit", strconv.Itoa(q.Limit), "type", string(q.Type), "work_id", q.WorkID, "actor", q.Actor, "action", q.Action, "before", q.Before)
 	n, last, err := a.page(ctx, query, func(cursor string, line []byte) error {
 		list = append(list, api.AuditLine{Cursor: cursor, Event: line})
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/params"
 	"github.com/tenetdev/tenet/simulate"
 )
 
@@ -143,12 +144,7 @@ type Selection struct {
 
 // Clients lists the programs that follow documents, by document and ID.
 func (d *Documents) Clients(ctx context.Context, f Selection) ([]policystore.Client, error) {
-	query := url.Values{}
-	for name, value := range map[string]string{"document": f.Document, "label": f.Label} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := params.Of("document", f.Document, "label", f.Label)
 	if f.Revision != 0 {
 		query.Set("revision", strconv.FormatInt(f.Revision, 10))
 	}
@@ -209,13 +205,7 @@ type MechanismSelection struct {
 
 // Query returns the selection as the query of GET /v1/mechanisms.
 func (f MechanismSelection) Query() url.Values {
-	query := url.Values{}
-	for name, value := range map[string]string{"document": f.Document, "client": f.Client, "kind": f.Kind, "name": f.Name, "state": f.State} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	return query
+	return params.Of("document", f.Document, "client", f.Client, "kind", f.Kind, "name", f.Name, "state", f.State)
 }
 
 // Mechanisms lists breakers, budgets and limits by document, client, kind and name, and their totals, the worst first.
@@ -237,7 +227,7 @@ type PipelineSelection struct {
 
 // Query returns the selection as the query of GET /v1/pipelines.
 func (f PipelineSelection) Query() url.Values {
-	return MechanismSelection{Document: f.Document, Client: f.Client, Kind: f.Kind, Name: f.Name}.Query()
+	return params.Of("document", f.Document, "client", f.Client, "kind", f.Kind, "name", f.Name)
 }
 
 // Pipelines lists consumers and producers by document, client, kind and name.

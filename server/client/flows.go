@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 var _ job.FlowStore = (*Jobs)(nil)
@@ -57,10 +58,7 @@ func (j *Jobs) FlowNodes(ctx context.Context, q job.NodeQuery) (list []job.FlowN
 	default:
 		path = "/v1/jobs/" + url.PathEscape(q.DependsOn) + "/dependents"
 	}
-	query, limit := url.Values{}, cmp.Or(max(q.Limit, 0), 1000)
-	if q.Node != "" {
-		query.Set("node", q.Node)
-	}
+	query, limit := params.Of("node", q.Node), cmp.Or(max(q.Limit, 0), 1000)
 	for after := q.After; len(list) < limit; {
 		query.Set("after", strconv.Itoa(after))
 		query.Set("limit", strconv.Itoa(min(limit-len(list), api.MaxBatch)))

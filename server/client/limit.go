@@ -9,6 +9,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 var _ job.Limiter = (*Jobs)(nil)
@@ -45,12 +46,7 @@ func (j *Jobs) LimitUse(ctx context.Context, name job.LimitName, n int) (job.Lim
 
 // SetLimit implements job.Limiter.
 func (j *Jobs) SetLimit(ctx context.Context, s job.LimitSetting) error {
-	call := Call{Method: http.MethodDelete, Path: "/v1/limits/" + url.PathEscape(s.Name), Query: url.Values{}, Once: true}
-	for name, value := range map[string]string{"queue": s.Queue, "type": s.Type} {
-		if value != "" {
-			call.Query.Set(name, value)
-		}
-	}
+	call := Call{Method: http.MethodDelete, Path: "/v1/limits/" + url.PathEscape(s.Name), Query: params.Of("queue", s.Queue, "type", s.Type), Once: true}
 	if s.Limit != nil || s.Off {
 		call.Method, call.Body = http.MethodPut, api.NewLimitSetting(s)
 	}

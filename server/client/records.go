@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 // Records are the idempotency records of a server, for operators. A server hands out no claims, so that Begin, Renew and
@@ -48,12 +48,7 @@ func (r *Records) Settle(context.Context, idempotency.Claim, idempotency.Settlem
 
 // Get implements idempotency.Store. Without Options.Secrets the result is left out: then its bytes are zeros.
 func (r *Records) Get(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
-	query := url.Values{"key": {id.Key}}
-	for name, value := range map[string]string{"tenant_id": id.Tenant, "operation": id.Operation} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := params.Of("key", id.Key, "tenant_id", id.Tenant, "operation", id.Operation)
 	if r.client.options.Secrets {
 		query.Set("result", "true")
 	}
@@ -73,12 +68,7 @@ func (r *Records) List(ctx context.Context, f idempotency.Filter, after idempote
 	if limit < 1 {
 		return nil, nil
 	}
-	query := url.Values{"limit": {strconv.Itoa(min(limit, api.MaxBatch))}}
-	for name, value := range map[string]string{"state": string(f.State), "tenant_id": f.Tenant, "operation": f.Operation} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := params.Of("limit", strconv.Itoa(min(limit, api.MaxBatch)), "state", string(f.State), "tenant_id", f.Tenant, "operation", f.Operation)
 	if after != (idempotency.ID{}) {
 		query.Set("cursor", string(api.NewCursor(api.RecordCursor, after)))
 	}

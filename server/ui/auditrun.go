@@ -3,7 +3,6 @@ package ui
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/server/api"
-	"github.com/tenetdev/tenet/server/client"
 )
 
 func auditActions() []*action { return []*action{verifyAuditAction(), replayAuditAction()} }
@@ -160,7 +158,7 @@ func replayAuditAction() *action {
 			}
 			var out api.AuditReplayed
 			err = r.ask("/v1/audit/replay", in, &out)
-			if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusNotFound && in.Document != "" {
+			if answered(err, http.StatusNotFound) && in.Document != "" {
 				return "", nil, formFault("There is no such document, or it has no such revision.")
 			}
 			if err != nil {

@@ -1,14 +1,13 @@
 package ui
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/tenetdev/tenet/server/api"
-	"github.com/tenetdev/tenet/server/client"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 type clientsView struct {
@@ -34,7 +33,7 @@ func clientsPage() *page {
 	return &page{path: "clients", nav: "Clients", title: "Clients", file: "clients", moving: true, load: func(r *request) (any, error) {
 		q := r.query
 		out := clientsView{Document: q.Get("document"), Revision: q.Get("revision"), Label: q.Get("label"), Refused: q.Get("refused") == "true"}
-		query, parts := url.Values{"limit": {decimal(clientsPerPage)}}, []string{"clients", "list"}
+		query, parts := params.Of("limit", decimal(clientsPerPage), "cursor", q.Get("cursor")), []string{"clients", "list"}
 		for _, name := range []string{"document", "revision", "label"} {
 			if value := q.Get(name); value != "" {
 				query.Set(name, value)
@@ -46,9 +45,6 @@ func clientsPage() *page {
 			parts = append(parts, "--refused")
 		}
 		out.Filtered, out.Command = len(parts) > 2, commandLine(parts)
-		if cursor := q.Get("cursor"); cursor != "" {
-			query.Set("cursor", cursor)
-		}
 		var documents api.Documents
 		if err := r.get("/v1/documents", url.Values{"limit": {"1000"}}, &documents); err != nil {
 			return nil, err
@@ -65,16 +61,14 @@ func clientsPage() *page {
 		}
 		var list api.Clients
 		err := r.get("/v1/clients", query, &list)
-		if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusUnprocessableEntity {
+		if answered(err, http.StatusUnprocessableEntity) {
 			out.Problem = sentence(faultOf(err))
 			return out, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		if list.Next != "" {
-			out.Next = r.ui.href("clients", "document", out.Document, "revision", out.Revision, "label", out.Label, "refused", q.Get("refused"), "cursor", string(list.Next))
-		}
+		out.Next = r.next("clients", list.Next, "document", out.Document, "revision", out.Revision, "label", out.Label, "refused", q.Get("refused"))
 		for _, c := range list.Clients {
 			out.Clients = append(out.Clients, newClientRow(c))
 		}

@@ -1,12 +1,12 @@
 package ui
 
 import (
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 // span is how far back charts reach.
@@ -52,10 +52,7 @@ func readCourse(r *request, path, queue string) (course, error) {
 	if err != nil {
 		return out, err
 	}
-	query := url.Values{"step": {chosen.step}, "points": {strconv.Itoa(int(chosen.length / step))}}
-	if queue != "" {
-		query.Set("queue", queue)
-	}
+	query := params.Of("step", chosen.step, "points", strconv.Itoa(int(chosen.length/step)), "queue", queue)
 	var h api.StatsHistory
 	if err := r.get("/v1/stats/history", query, &h); err != nil {
 		return out, err

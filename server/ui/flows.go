@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -9,7 +8,7 @@ import (
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
-	"github.com/tenetdev/tenet/server/client"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 const (
@@ -66,7 +65,7 @@ func loadFlows(r *request) (any, error) {
 	} else if v.ID != "" { // the one with this ID, however old it is
 		var one api.FlowStatus
 		err := r.get("/v1/flows/"+url.PathEscape(v.ID), nil, &one)
-		if p, ok := errors.AsType[*client.Problem](err); err != nil && (!ok || p.Status != http.StatusNotFound) {
+		if err != nil && !answered(err, http.StatusNotFound) {
 			return nil, err
 		}
 		if err == nil && v.matches(&one.Flow) {
@@ -79,12 +78,8 @@ func loadFlows(r *request) (any, error) {
 		size = 500
 	}
 	for read := 0; ; {
-		query := url.Values{"limit": {strconv.Itoa(size)}}
-		if cursor != "" {
-			query.Set("cursor", cursor)
-		}
 		var list api.FlowPage
-		if err := r.get("/v1/flows", query, &list); err != nil {
+		if err := r.get("/v1/flows", params.Of("limit", strconv.Itoa(size), "cursor", cursor), &list); err != nil {
 			return nil, err
 		}
 		for i := range list.Flows {

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"unicode/utf8"
@@ -9,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
-	"github.com/tenetdev/tenet/server/client"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 const recordsPath = "/v1/idempotency"
@@ -103,7 +102,7 @@ func (s *recordSearch) get(r *request) error {
 	s.Command = recordCommand("get", s.ID)
 	var record api.Record
 	err := r.get(recordsPath+"/record", recordQuery(s.ID), &record)
-	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusNotFound {
+	if answered(err, http.StatusNotFound) {
 		return nil
 	}
 	lapsed := record.Lapsed && s.State == string(idempotency.Unknown)
@@ -115,21 +114,15 @@ func (s *recordSearch) get(r *request) error {
 
 // list lists records in the order of their names.
 func (s *recordSearch) list(r *request) (err error) {
-	query := url.Values{"limit": {recordPageSize}}
-	for name, value := range map[string]string{"state": s.State, "tenant_id": s.ID.TenantID, "operation": s.ID.Operation, "cursor": r.query.Get("cursor")} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	filter := []string{"state", s.State, "tenant_id", s.ID.TenantID, "operation", s.ID.Operation}
+	query := params.Of(append(filter, "limit", recordPageSize, "cursor", r.query.Get("cursor"))...)
 	s.Command = recordCommand("list", s.ID)
 	if s.State != "" {
 		s.Command = recordCommand("list", s.ID, "--state", s.State)
 	}
 	var next api.Cursor
 	s.Records, next, err = listRecords(r, query)
-	if next != "" {
-		s.Next = r.ui.href("idempotency", "state", s.State, "tenant_id", s.ID.TenantID, "operation", s.ID.Operation, "cursor", string(next))
-	}
+	s.Next = r.next("idempotency", next, filter...)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
-	"github.com/tenetdev/tenet/server/client"
 )
 
 // explanation is what the audit log has of a job.
@@ -62,10 +60,7 @@ func readExplanation(r *request, v *jobView) (e explanation, err error) {
 }
 
 // refused reports whether a caller may not read something, or a server does not have it.
-func refused(err error) bool {
-	p, ok := errors.AsType[*client.Problem](err)
-	return ok && (p.Status == http.StatusForbidden || p.Status == http.StatusNotFound)
-}
+func refused(err error) bool { return answered(err, http.StatusForbidden, http.StatusNotFound) }
 
 // take returns the decision after an attempt of the history, whose rows are asked for from the oldest to the newest.
 func (e *explanation) take(a *api.Attempt) *api.StoryStep {

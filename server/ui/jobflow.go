@@ -1,14 +1,12 @@
 package ui
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
-	"github.com/tenetdev/tenet/server/client"
 )
 
 // shownRelated is how many needs and how many dependents of a job its page shows.
@@ -41,7 +39,7 @@ func readJobFlow(r *request, j *api.Job, outputs bool) (*jobFlow, error) {
 	f := &jobFlow{Path: r.ui.href("flows/" + url.PathEscape(j.Flow))}
 	var err error
 	f.Needs, f.MoreNeeds, err = readRelated(r, j.ID, "needs")
-	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusForbidden {
+	if answered(err, http.StatusForbidden) {
 		f.Hidden = true
 		return f, nil
 	}
@@ -64,7 +62,7 @@ func readJobFlow(r *request, j *api.Job, outputs bool) (*jobFlow, error) {
 		}
 		n.Output = &api.Job{}
 		err := r.get("/v1/jobs/"+url.PathEscape(n.JobID), nil, n.Output)
-		if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusNotFound {
+		if answered(err, http.StatusNotFound) {
 			n.Output, err = nil, nil // it has just been deleted
 		}
 		if err != nil {

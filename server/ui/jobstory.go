@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/server/api"
-	"github.com/tenetdev/tenet/server/client"
 )
 
 // jobStory says in words how it stands with a job, and what to do next.
@@ -66,7 +64,7 @@ func readJobFacts(r *request, j *api.Job) (f jobFacts, err error) {
 		f.likeText = term("cause", j.Cause)
 		var causes api.Causes
 		err := r.ask("/v1/dlq/causes", api.CauseQuery{Filter: api.JobFilter{Filter: f.likeText}}, &causes)
-		if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusNotFound {
+		if answered(err, http.StatusNotFound) {
 			return f, nil // this store does not count causes
 		}
 		for _, g := range causes.Groups {

@@ -12,6 +12,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 func limitActions() []*action {
@@ -127,12 +128,7 @@ func formValues(r *request) (*api.LimitValues, error) {
 
 // changeLimit sets or resets a limit, and returns it as it is then.
 func changeLimit(r *request, method string, name job.LimitName, body any) (l api.Limit, err error) {
-	query := url.Values{}
-	for key, value := range map[string]string{"queue": name.Queue, "type": name.Type} {
-		if value != "" {
-			query.Set(key, value)
-		}
-	}
+	query := params.Of("queue", name.Queue, "type", name.Type)
 	err = r.change(client.Call{Method: method, Path: "/v1/limits/" + url.PathEscape(name.Name), Query: query, Body: body}, &l)
 	return l, err
 }

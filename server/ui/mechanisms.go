@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -63,9 +62,7 @@ func mechanismsPage() *page {
 		for _, m := range list.Mechanisms {
 			out.Rows = append(out.Rows, mechanismRow{m, mechanismClass[m.State]})
 		}
-		if list.Next != "" {
-			out.Next = r.ui.href("mechanisms") + "?" + with(f.Query(), "cursor", string(list.Next))
-		}
+		out.Next = r.next("mechanisms", list.Next, "document", f.Document, "client", f.Client, "kind", f.Kind, "name", f.Name, "state", f.State)
 		return out, nil
 	}}
 }
@@ -92,16 +89,10 @@ func (r *request) reported(kind string, filter url.Values, perPage int, list any
 		filter.Set("cursor", cursor)
 	}
 	err = r.get("/v1/"+kind, filter, list)
-	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusUnprocessableEntity {
+	if answered(err, http.StatusUnprocessableEntity) {
 		v.Problem, err = sentence(faultOf(err)), nil
 	}
 	return v, err
-}
-
-// with encodes values and one more.
-func with(values url.Values, name, value string) string {
-	values.Set(name, value)
-	return values.Encode()
 }
 
 // documentNames lists the names of documents, for filters.

@@ -2,9 +2,7 @@ package ui
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -12,7 +10,6 @@ import (
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
-	"github.com/tenetdev/tenet/server/client"
 )
 
 // figure is a number with its name.
@@ -138,7 +135,7 @@ func needAttention(queues []queueRow) (list []attention) {
 
 // absent hides the refusal of something that the store does not keep or that the caller may not read.
 func absent(err error) error {
-	if p, ok := errors.AsType[*client.Problem](err); ok && (p.Status == http.StatusNotFound || p.Status == http.StatusForbidden) {
+	if refused(err) {
 		return nil
 	}
 	return err

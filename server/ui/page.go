@@ -7,11 +7,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 // page is a page of the UI.
@@ -75,13 +75,7 @@ func (u *UI) navigation(current string) []navGroup {
 // href returns a path under the prefix with a query of names and values.
 func (u *UI) href(path string, pairs ...string) string {
 	target := u.options.Prefix + "/" + path
-	query := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			query.Set(pairs[i], pairs[i+1])
-		}
-	}
-	if len(query) > 0 {
+	if query := params.Of(pairs...); len(query) > 0 {
 		target += "?" + query.Encode()
 	}
 	return target

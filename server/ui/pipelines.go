@@ -37,9 +37,7 @@ func pipelinesPage() *page {
 		for _, p := range list.Pipelines {
 			out.Rows = append(out.Rows, newPipelineRow(p))
 		}
-		if list.Next != "" {
-			out.Next = r.ui.href("pipelines") + "?" + with(f.Query(), "cursor", string(list.Next))
-		}
+		out.Next = r.next("pipelines", list.Next, "document", f.Document, "client", f.Client, "kind", f.Kind, "name", f.Name)
 		return out, nil
 	}}
 }

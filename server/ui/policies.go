@@ -5,6 +5,7 @@ import (
 
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 // policyPages lists the pages of policy documents.
@@ -47,18 +48,11 @@ const documentsPerPage = 25
 
 func policiesPage() *page {
 	return &page{path: "policies", nav: "Policies", title: "Policies", file: "policies", load: func(r *request) (any, error) {
-		query := url.Values{"limit": {decimal(documentsPerPage)}}
-		if cursor := r.query.Get("cursor"); cursor != "" {
-			query.Set("cursor", cursor)
-		}
 		var list api.Documents
-		if err := r.get("/v1/documents", query, &list); err != nil {
+		if err := r.get("/v1/documents", params.Of("limit", decimal(documentsPerPage), "cursor", r.query.Get("cursor")), &list); err != nil {
 			return nil, err
 		}
-		out := policies{}
-		if list.Next != "" {
-			out.Next = r.ui.href("policies", "cursor", string(list.Next))
-		}
+		out := policies{Next: r.next("policies", list.Next)}
 		for _, d := range list.Documents {
 			row := policyRow{Document: d}
 			var err error

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 // documentHead is what the pages of a document have in common.
@@ -153,9 +154,7 @@ func policyRevisionsPage() *page {
 		if err != nil {
 			return nil, err
 		}
-		if list.Next != "" {
-			out.Next = r.ui.href("policies/"+h.Name+"/revisions", "cursor", string(list.Next))
-		}
+		out.Next = r.next("policies/"+h.Name+"/revisions", list.Next)
 		for _, v := range list.Revisions {
 			row := revisionRow{Revision: v, InForce: v.Revision == h.Current, Candidate: h.Progress != "" && v.Revision == h.Rollout.Candidate, Trial: h.Trial != nil && v.Revision == h.Trial.Revision}
 			if i := slices.IndexFunc(h.Clients.ByRevision, func(c revisionClients) bool { return c.Revision == v.Revision }); i >= 0 {
@@ -169,11 +168,7 @@ func policyRevisionsPage() *page {
 
 // revisions reads a page of the revisions of a document.
 func (r *request) revisions(name, cursor string) (list api.Revisions, err error) {
-	query := map[string][]string{"limit": {"50"}}
-	if cursor != "" {
-		query["cursor"] = []string{cursor}
-	}
-	err = r.get(documentPath(name, "/revisions"), query, &list)
+	err = r.get(documentPath(name, "/revisions"), params.Of("limit", "50", "cursor", cursor), &list)
 	return list, err
 }
 

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -115,10 +114,7 @@ func publishedNotice(p api.Published) string {
 }
 
 // changed reports whether another revision was in force than the one that a change was to replace.
-func changed(err error) bool {
-	p, ok := errors.AsType[*client.Problem](err)
-	return ok && p.Status == http.StatusPreconditionFailed
-}
+func changed(err error) bool { return answered(err, http.StatusPreconditionFailed) }
 
 // pathNumber reads a number of the page's path; 0 if it is not a number.
 func (r *request) pathNumber(name string) int64 {

@@ -1,10 +1,9 @@
 package ui
 
 import (
-	"net/url"
-
 	"github.com/tenetdev/tenet/prove"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 type policyProof struct {
@@ -40,10 +39,7 @@ func policyProofPage() *page {
 			get = append(get, "--revision", decimal(n))
 		}
 		out.Command = commandLine(get) + " | " + commandLine([]string{"policy", "prove", "-", "--all"})
-		query := url.Values{"limit": {"200"}}
-		if cursor := r.query.Get("cursor"); cursor != "" {
-			query.Set("cursor", cursor)
-		}
+		query := params.Of("limit", "200", "cursor", r.query.Get("cursor"))
 		if err := r.get(documentPath(h.Name, "/revisions/"+decimal(out.Shown)+"/proof"), query, &out.Proof); err != nil {
 			return nil, err
 		}
@@ -62,9 +58,7 @@ func policyProofPage() *page {
 			}
 			out.Broken = append(out.Broken, row)
 		}
-		if out.Proof.Next != "" {
-			out.Next = r.ui.href("policies/"+h.Name+"/proof", "revision", r.query.Get("revision"), "cursor", string(out.Proof.Next))
-		}
+		out.Next = r.next("policies/"+h.Name+"/proof", out.Proof.Next, "revision", r.query.Get("revision"))
 		return out, nil
 	}}
 }

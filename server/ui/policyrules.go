@@ -9,6 +9,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 type policyRules struct {
@@ -80,11 +81,7 @@ func policyRulesPage() *page {
 				return nil, err
 			}
 		}
-		query := url.Values{"limit": {"200"}}
-		if cursor := r.query.Get("cursor"); cursor != "" {
-			query.Set("cursor", cursor)
-		}
-		list, err := r.rules(out.Shown, query)
+		list, err := r.rules(out.Shown, params.Of("limit", "200", "cursor", r.query.Get("cursor")))
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 // redriveView is a redrive with what its page says.
@@ -42,12 +43,9 @@ func redrivesPage() *page {
 }
 
 func readRedrives(r *request, cursor string, active bool) (list redriveList, err error) {
-	query := url.Values{"limit": {"50"}}
+	query := params.Of("limit", "50", "cursor", cursor)
 	if active {
 		query.Set("active", "true")
-	}
-	if cursor != "" {
-		query.Set("cursor", cursor)
 	}
 	var page api.RedrivePage
 	if err := r.get("/v1/redrives", query, &page); err != nil {
@@ -56,9 +54,7 @@ func readRedrives(r *request, cursor string, active bool) (list redriveList, err
 	for _, one := range page.Redrives {
 		list.Redrives = append(list.Redrives, newRedriveView(one))
 	}
-	if page.Next != "" {
-		list.Older = r.ui.href("redrives", "cursor", string(page.Next))
-	}
+	list.Older = r.next("redrives", page.Next)
 	return list, nil
 }
 

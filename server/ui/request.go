@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -48,6 +49,20 @@ func (r *request) change(call client.Call, out any) error {
 
 func (r *request) do(call client.Call, out any) error {
 	return r.ui.client.Do(r.context(), call, out)
+}
+
+// next leads to the next page of a list, with the other parameters of this one; empty if this is the last page.
+func (r *request) next(path string, cursor api.Cursor, pairs ...string) string {
+	if cursor == "" {
+		return ""
+	}
+	return r.ui.href(path, append(pairs, "cursor", string(cursor))...)
+}
+
+// answered reports whether an error is an answer of the API with one of some statuses.
+func answered(err error, statuses ...int) bool {
+	p, ok := errors.AsType[*client.Problem](err)
+	return ok && slices.Contains(statuses, p.Status)
 }
 
 const sessionPath = "/v1/session"

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"maps"
@@ -62,7 +61,7 @@ func rolloutPage() *page {
 		out := rolloutView{documentHead: h}
 		var status api.RolloutStatus
 		err = r.get(documentPath(h.Name, "/rollout"), nil, &status)
-		if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusNotFound {
+		if answered(err, http.StatusNotFound) {
 			return out, nil
 		}
 		if err != nil {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/tenetdev/tenet/server/api"
@@ -42,7 +41,7 @@ func (u *UI) login(w http.ResponseWriter, r *http.Request) {
 	q := u.request(r)
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	err := u.pass(w, q, client.Call{Method: http.MethodPost, Path: sessionPath, Body: api.SignIn{Token: r.PostFormValue("token")}})
-	if p, ok := errors.AsType[*client.Problem](err); ok && (p.Status == http.StatusUnauthorized || p.Status == http.StatusUnprocessableEntity) {
+	if answered(err, http.StatusUnauthorized, http.StatusUnprocessableEntity) {
 		u.showLogin(w, q, http.StatusUnauthorized, "The server does not accept this token. It may have expired or been revoked, or a part of it is missing.")
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 // tokenList is what the page of tokens shows.
@@ -44,19 +45,12 @@ const tokenPageSize = "100"
 func tokensPage() *page {
 	return &page{path: "tokens", nav: "Tokens", title: "Tokens", file: "tokens", load: func(r *request) (any, error) {
 		var found api.TokenPage
-		query := url.Values{"limit": {tokenPageSize}}
-		if after := r.query.Get("cursor"); after != "" {
-			query.Set("cursor", after)
-		}
-		if err := r.get(tokensPath, query, &found); err != nil {
+		if err := r.get(tokensPath, params.Of("limit", tokenPageSize, "cursor", r.query.Get("cursor")), &found); err != nil {
 			return nil, err
 		}
-		out := tokenList{Scopes: scopeChoices()}
+		out := tokenList{Scopes: scopeChoices(), Next: r.next("tokens", found.Next)}
 		for _, t := range found.Tokens {
 			out.Tokens = append(out.Tokens, tokenRow{t, tokenState(&t, time.Now()), r.owns(t.Name)})
-		}
-		if found.Next != "" {
-			out.Next = r.ui.href("tokens", "cursor", string(found.Next))
 		}
 		return out, nil
 	}}
@@ -151,20 +145,15 @@ func newToken(r *request) (in api.NewToken, err error) {
 
 // findToken returns the token of an ID.
 func findToken(r *request, id string) (policystore.Token, error) {
-	query := url.Values{"limit": {"1000"}}
-	for {
-		var found api.TokenPage
-		if err := r.get(tokensPath, query, &found); err != nil {
-			return policystore.Token{}, err
-		}
-		if i := slices.IndexFunc(found.Tokens, func(t policystore.Token) bool { return t.ID == id }); i >= 0 {
-			return found.Tokens[i], nil
-		}
-		if found.Next == "" {
-			return policystore.Token{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no such token.", Remedy: "Choose one of the list"}
-		}
-		query.Set("cursor", string(found.Next))
+	list, err := r.ui.client.Tokens(r.context())
+	if err != nil {
+		return policystore.Token{}, err
 	}
+	i := slices.IndexFunc(list, func(t policystore.Token) bool { return t.ID == id })
+	if i < 0 {
+		return policystore.Token{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no such token.", Remedy: "Choose one of the list"}
+	}
+	return list[i], nil
 }
 
 func revokeTokenAction() *action {

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -39,15 +38,10 @@ func trialPage() *page {
 
 // trial reads the trial of a document; the zero value if it has ended meanwhile.
 func (r *request) trial(name string) (t api.Trial, err error) {
-	if err = r.get(documentPath(name, "/trial"), nil, &t); missing(err) {
+	if err = r.get(documentPath(name, "/trial"), nil, &t); answered(err, http.StatusNotFound) {
 		err = nil
 	}
 	return t, err
-}
-
-func missing(err error) bool {
-	p, ok := errors.AsType[*client.Problem](err)
-	return ok && p.Status == http.StatusNotFound
 }
 
 func endTrialAction() *action {
