@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"errors"
@@ -49,7 +48,7 @@ type preview struct {
 	// File is the template of a preview that is a page of its own, without .html; empty for the usual one.
 	File string
 
-	Key, Shown, Action, Return, Problem string // filled in by servePreview
+	Key, Shown, Action, Return, Problem string // filled in by showPreview
 }
 
 // field is an input of a preview. Its value comes back under its name.
@@ -127,16 +126,7 @@ func (p *preview) MustType() bool { return p.Counted && p.Count > typedAbove }
 // Cancels says whether the action itself is a cancellation.
 func (p *preview) Cancels() bool { return strings.HasPrefix(p.Button, "Cancel") }
 
-// servePreview answers with the preview of an action, in a dialog where a script asks for it.
-func (u *UI) servePreview(w http.ResponseWriter, r *http.Request, a *action) {
-	q := u.request(r)
-	if err := q.identify(); err != nil {
-		u.fail(w, q, err)
-		return
-	}
-	u.showPreview(w, q, a, "")
-}
-
+// showPreview answers with the preview of an action, in a dialog where a script asks for it.
 func (u *UI) showPreview(w http.ResponseWriter, q *request, a *action, fault string) {
 	shown := time.Now().UTC().Format(time.RFC3339Nano)
 	p, err := a.preview(q)
@@ -156,28 +146,19 @@ func (u *UI) showPreview(w http.ResponseWriter, q *request, a *action, fault str
 	}
 	v := view{Title: p.Title, Nav: u.navigation(""), Who: q.who, Data: p}
 	file := cmp.Or(p.File, "preview")
-	if !asksForContent(q) {
+	if asksForContent(q) {
+		u.renderContent(w, q, file, v)
+	} else {
 		u.render(w, q.Request, file, v)
-		return
 	}
-	var b bytes.Buffer
-	if err := u.templates[file].ExecuteTemplate(&b, "content", v); err != nil {
-		u.fail(w, q, err)
-		return
-	}
-	u.write(w, q.Request, reply{http.StatusOK, "", b.Bytes()})
 }
 
 // maxForm bounds the forms of actions. A document to publish is the largest.
 const maxForm = 4 << 20
 
-// serveAction makes a change.
-func (u *UI) serveAction(w http.ResponseWriter, r *http.Request, a *action) {
-	q := u.request(r)
-	if err := q.identify(); err != nil { // before a form of megabytes is read
-		u.fail(w, q, err)
-		return
-	}
+// serveAction makes a change. The form, which may have megabytes, is not read before the caller is known.
+func (u *UI) serveAction(w http.ResponseWriter, q *request, a *action) {
+	r := q.Request
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		u.fail(w, q, &client.Problem{Status: http.StatusBadRequest, Title: "The form could not be read", Detail: "It is larger than 4 MiB, or cut off.", Remedy: "Go back and try again."})
@@ -272,21 +253,11 @@ type fragment struct {
 	load func(*request) (any, error)
 }
 
-func (u *UI) serveFragment(w http.ResponseWriter, r *http.Request, f *fragment) {
-	q := u.request(r)
-	err := q.identify()
-	var data any
-	if err == nil {
-		data, err = f.load(q)
-	}
+func (u *UI) serveFragment(w http.ResponseWriter, q *request, f *fragment) {
+	data, err := f.load(q)
 	if err != nil {
 		u.fail(w, q, err)
 		return
 	}
-	var b bytes.Buffer
-	if err := u.templates[f.file].ExecuteTemplate(&b, "content", view{Who: q.who, Data: data}); err != nil {
-		u.fail(w, q, err)
-		return
-	}
-	u.write(w, q.Request, reply{http.StatusOK, "", b.Bytes()})
+	u.renderContent(w, q, f.file, view{Who: q.who, Data: data})
 }

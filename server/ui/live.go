@@ -211,7 +211,7 @@ func (l *live) content(w *watched) (html []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.ui.content(w.page, view{Who: w.r.who, Data: data, Return: w.r.URL.RequestURI()})
+	return l.ui.content(w.page.file, view{Who: w.r.who, Data: data, Return: w.r.URL.RequestURI()})
 }
 
 // hand gives an update to all subscribers. One who has not taken the last yet gets this one instead.

@@ -84,33 +84,38 @@ func (u *UI) href(path string, pairs ...string) string {
 var errNoPage = &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no page at this address.", Remedy: "Use the navigation, or search."}
 
 // servePage answers with a page.
-func (u *UI) servePage(w http.ResponseWriter, r *http.Request, p *page) {
-	q := u.request(r)
-	if err := q.identify(); err != nil {
-		u.fail(w, q, err)
-		return
-	}
+func (u *UI) servePage(w http.ResponseWriter, q *request, p *page) {
 	data, err := p.load(q)
 	if err != nil {
 		u.fail(w, q, err)
 		return
 	}
-	v := view{Title: p.title, Nav: u.navigation(p.nav), Who: q.who, Data: data, Notice: takeNotice(w, r, u.options.Prefix), Return: r.URL.RequestURI()}
+	v := view{Title: p.title, Nav: u.navigation(p.nav), Who: q.who, Data: data, Notice: takeNotice(w, q.Request, u.options.Prefix), Return: q.URL.RequestURI()}
 	if t, ok := data.(titled); ok {
 		v.Title = t.Title()
 	}
 	fixed, ok := data.(still)
 	if !p.still && (!ok || !fixed.Still()) {
-		v.Live = u.href("live", "page", r.URL.RequestURI())
+		v.Live = u.href("live", "page", q.URL.RequestURI())
 	}
-	u.render(w, r, p.file, v)
+	u.render(w, q.Request, p.file, v)
 }
 
-// content renders what a live update replaces.
-func (u *UI) content(p *page, data any) ([]byte, error) {
+// content renders a template without the layout, for what a script replaces.
+func (u *UI) content(file string, v view) ([]byte, error) {
 	var b bytes.Buffer
-	err := u.templates[p.file].ExecuteTemplate(&b, "content", data)
+	err := u.templates[file].ExecuteTemplate(&b, "content", v)
 	return b.Bytes(), err
+}
+
+// renderContent answers with a template without the layout.
+func (u *UI) renderContent(w http.ResponseWriter, q *request, file string, v view) {
+	html, err := u.content(file, v)
+	if err != nil {
+		u.fail(w, q, err)
+		return
+	}
+	u.write(w, q.Request, reply{http.StatusOK, "", html})
 }
 
 // render answers with a template in the layout.
@@ -184,9 +189,8 @@ func (u *UI) fail(w http.ResponseWriter, r *request, err error) {
 	}
 	v := view{Title: problem.Title, Nav: u.navigation(""), Who: r.who, Problem: problem, Status: problem.Status}
 	if asksForContent(r) {
-		var b bytes.Buffer
-		if err := u.templates["problem"].ExecuteTemplate(&b, "content", v); err == nil {
-			u.write(w, r.Request, reply{http.StatusOK, "", b.Bytes()}) // shown in place
+		if html, err := u.content("problem", v); err == nil {
+			u.write(w, r.Request, reply{http.StatusOK, "", html}) // shown in place
 			return
 		}
 	} else if r.Header.Get("Hx-Request") != "" {

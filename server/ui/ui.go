@@ -97,8 +97,18 @@ func (u *UI) routes() {
 	prefix := u.options.Prefix
 	u.mux.Handle("GET "+prefix+"/static/", u.assets)
 	u.mux.HandleFunc("GET "+prefix+"/live", u.serveLive)
+	handle := func(pattern string, serve func(http.ResponseWriter, *request)) {
+		u.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			q := u.request(r)
+			if err := q.identify(); err != nil {
+				u.fail(w, q, err)
+				return
+			}
+			serve(w, q)
+		})
+	}
 	for _, p := range u.pages() {
-		u.mux.HandleFunc("GET "+prefix+"/"+p.path, func(w http.ResponseWriter, r *http.Request) { u.servePage(w, r, p) })
+		handle("GET "+prefix+"/"+p.path, func(w http.ResponseWriter, q *request) { u.servePage(w, q, p) })
 		u.matching.HandleFunc("GET "+prefix+"/"+p.path, func(_ http.ResponseWriter, r *http.Request) {
 			found := r.Context().Value(matchKey{}).(*match)
 			found.page, found.r = p, r
@@ -106,11 +116,11 @@ func (u *UI) routes() {
 	}
 	for _, a := range u.actions() {
 		pattern := prefix + "/do/" + a.path
-		u.mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) { u.servePreview(w, r, a) })
-		u.mux.HandleFunc("POST "+pattern, func(w http.ResponseWriter, r *http.Request) { u.serveAction(w, r, a) })
+		handle("GET "+pattern, func(w http.ResponseWriter, q *request) { u.showPreview(w, q, a, "") })
+		handle("POST "+pattern, func(w http.ResponseWriter, q *request) { u.serveAction(w, q, a) })
 	}
 	for _, f := range u.fragments() {
-		u.mux.HandleFunc("GET "+prefix+"/part/"+f.path, func(w http.ResponseWriter, r *http.Request) { u.serveFragment(w, r, f) })
+		handle("GET "+prefix+"/part/"+f.path, func(w http.ResponseWriter, q *request) { u.serveFragment(w, q, f) })
 	}
 	u.sessionRoutes()
 	u.mux.HandleFunc(prefix+"/", func(w http.ResponseWriter, r *http.Request) { u.fail(w, u.request(r), errNoPage) })

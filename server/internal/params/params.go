@@ -1,4 +1,3 @@
-// Package params writes the queries of addresses.
 package params
 
 import "net/url"

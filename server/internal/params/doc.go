@@ -1,0 +1,2 @@
+// Package params writes the queries of addresses.
+package params
