@@ -154,45 +154,53 @@ func newLimitAction() *action {
 			} else {
 				name.Queue = of
 			}
-			return putLimit(r, name)
+			notice, err := putLimit(r, name)
+			return notice, "", err
 		},
 	}
 }
 
-func putLimit(r *request, name job.LimitName) (notice, next string, err error) {
+func putLimit(r *request, name job.LimitName) (notice string, err error) {
 	values, err := formValues(r)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	l, err := changeLimit(r, http.MethodPut, name, api.LimitSetting{Values: values})
-	return sentenceCase(name.String()) + " is set: " + boundText(l.InForce) + ".", "", err
+	return sentenceCase(name.String()) + " is set: " + boundText(l.InForce) + ".", err
+}
+
+// onLimit is an action on the limit that the query names.
+func onLimit(path string, show func(*api.Limit) *preview, change func(*request, *api.Limit) (notice string, err error)) *action {
+	a := &action{path: path}
+	a.preview = func(r *request) (*preview, error) {
+		l, err := limitOf(r)
+		if err != nil {
+			return nil, err
+		}
+		return show(&l), nil
+	}
+	a.make = func(r *request) (string, string, error) {
+		l, err := limitOf(r)
+		if err != nil {
+			return "", "", err
+		}
+		notice, err := change(r, &l)
+		return notice, "", err
+	}
+	return a
 }
 
 func setLimitAction() *action {
-	return &action{
-		path: "limits/set",
-		preview: func(r *request) (*preview, error) {
-			l, err := limitOf(r)
-			if err != nil {
-				return nil, err
-			}
-			return &preview{
-				Title: "Set " + l.LimitName().String() + "?", Button: "Set the limit", Command: commandLine(limitFlags(l.LimitName())), Last: shellWords(operand(l.Name)),
-				Text: []string{
-					"In force: " + boundText(l.InForce) + ", " + sourceText(&l) + ". " + inUse(&l),
-					"The setting replaces the whole limit, within a second and over all workers. Running jobs go on if their number is above it.",
-				},
-				Fields: valueFields(cmp.Or(l.InForce, l.Document)),
-			}, nil
-		},
-		make: func(r *request) (string, string, error) {
-			l, err := limitOf(r)
-			if err != nil {
-				return "", "", err
-			}
-			return putLimit(r, l.LimitName())
-		},
-	}
+	return onLimit("limits/set", func(l *api.Limit) *preview {
+		return &preview{
+			Title: "Set " + l.LimitName().String() + "?", Button: "Set the limit", Command: commandLine(limitFlags(l.LimitName())), Last: shellWords(operand(l.Name)),
+			Text: []string{
+				"In force: " + boundText(l.InForce) + ", " + sourceText(l) + ". " + inUse(l),
+				"The setting replaces the whole limit, within a second and over all workers. Running jobs go on if their number is above it.",
+			},
+			Fields: valueFields(cmp.Or(l.InForce, l.Document)),
+		}
+	}, func(r *request, l *api.Limit) (string, error) { return putLimit(r, l.LimitName()) })
 }
 
 // sourceText says where a limit in force comes from.
@@ -204,53 +212,29 @@ func sourceText(l *api.Limit) string {
 }
 
 func offLimitAction() *action {
-	return &action{
-		path: "limits/off",
-		preview: func(r *request) (*preview, error) {
-			l, err := limitOf(r)
-			if err != nil {
-				return nil, err
-			}
-			return &preview{
-				Title: "Switch off " + l.LimitName().String() + "?", Button: "Switch it off", Danger: true, Command: commandOn(l.Name, limitFlags(l.LimitName(), "--off")...),
-				Text: []string{"In force: " + boundText(l.InForce) + ". " + inUse(&l), "Without it these jobs run as other limits and the workers allow, whatever documents say about this limit."},
-			}, nil
-		},
-		make: func(r *request) (string, string, error) {
-			l, err := limitOf(r)
-			if err != nil {
-				return "", "", err
-			}
-			_, err = changeLimit(r, http.MethodPut, l.LimitName(), api.LimitSetting{Off: true})
-			return sentenceCase(l.LimitName().String()) + " is off.", "", err
-		},
-	}
+	return onLimit("limits/off", func(l *api.Limit) *preview {
+		return &preview{
+			Title: "Switch off " + l.LimitName().String() + "?", Button: "Switch it off", Danger: true, Command: commandOn(l.Name, limitFlags(l.LimitName(), "--off")...),
+			Text: []string{"In force: " + boundText(l.InForce) + ". " + inUse(l), "Without it these jobs run as other limits and the workers allow, whatever documents say about this limit."},
+		}
+	}, func(r *request, l *api.Limit) (string, error) {
+		_, err := changeLimit(r, http.MethodPut, l.LimitName(), api.LimitSetting{Off: true})
+		return sentenceCase(l.LimitName().String()) + " is off.", err
+	})
 }
 
 func resetLimitAction() *action {
-	return &action{
-		path: "limits/reset",
-		preview: func(r *request) (*preview, error) {
-			l, err := limitOf(r)
-			if err != nil {
-				return nil, err
-			}
-			then := "No document says anything about it: the limit is removed."
-			if l.Document != nil {
-				then = "The limit is then what a worker's document says: " + boundText(l.Document) + "."
-			}
-			return &preview{
-				Title: "Reset " + l.LimitName().String() + "?", Button: "Reset the limit", Command: commandOn(l.Name, limitFlags(l.LimitName(), "--reset")...),
-				Text: []string{"What an operator has set is dropped: " + boundText(l.InForce) + ".", then, inUse(&l)},
-			}, nil
-		},
-		make: func(r *request) (string, string, error) {
-			l, err := limitOf(r)
-			if err != nil {
-				return "", "", err
-			}
-			_, err = changeLimit(r, http.MethodDelete, l.LimitName(), nil)
-			return sentenceCase(l.LimitName().String()) + " is as documents say.", "", err
-		},
-	}
+	return onLimit("limits/reset", func(l *api.Limit) *preview {
+		then := "No document says anything about it: the limit is removed."
+		if l.Document != nil {
+			then = "The limit is then what a worker's document says: " + boundText(l.Document) + "."
+		}
+		return &preview{
+			Title: "Reset " + l.LimitName().String() + "?", Button: "Reset the limit", Command: commandOn(l.Name, limitFlags(l.LimitName(), "--reset")...),
+			Text: []string{"What an operator has set is dropped: " + boundText(l.InForce) + ".", then, inUse(l)},
+		}
+	}, func(r *request, l *api.Limit) (string, error) {
+		_, err := changeLimit(r, http.MethodDelete, l.LimitName(), nil)
+		return sentenceCase(l.LimitName().String()) + " is as documents say.", err
+	})
 }
