@@ -45,6 +45,9 @@ func (e policyEngine) run(ctx context.Context, what string, o pgx.TxOptions, f f
 // Now implements policysql.Engine.
 func (policyEngine) Now() string { return `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint` }
 
+// SkipLocked implements policysql.Engine.
+func (policyEngine) SkipLocked() string { return ` FOR UPDATE SKIP LOCKED` }
+
 // Open implements policysql.Engine.
 func (e policyEngine) Open(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

@@ -30,6 +30,9 @@ func (e policyEngine) Write(ctx context.Context, what string, f func(policysql.T
 // Now implements policysql.Engine.
 func (policyEngine) Now() string { return `CAST(unixepoch('subsec') * 1000000 AS INTEGER)` }
 
+// SkipLocked implements policysql.Engine.
+func (policyEngine) SkipLocked() string { return "" }
+
 // Open implements policysql.Engine.
 func (e policyEngine) Open(ctx context.Context) error { return policyError(e.db.jobs.check(ctx)) }
 

@@ -109,12 +109,12 @@ GROUP BY desired, applied, refused ORDER BY desired, applied, refused`,
 	return list, err
 }
 
-// RemoveClients implements policystore.Clients.
+// RemoveClients implements policystore.Clients. It waits for no client that is being saved, so that it cannot deadlock with the save.
 func (s *Store) RemoveClients(ctx context.Context, before time.Time, limit int) (int, error) {
 	n := int64(0)
 	err := s.engine.Write(ctx, "remove clients", func(tx Tx) (err error) {
 		n, err = tx.Exec(`DELETE FROM {{client}} WHERE (document, id) IN
-(SELECT document, id FROM {{client}} WHERE last_seen < ?1 ORDER BY last_seen LIMIT ?2)`, micros(before), max(limit, 0))
+(SELECT document, id FROM {{client}} WHERE last_seen < ?1 ORDER BY last_seen LIMIT ?2`+s.engine.SkipLocked()+`)`, micros(before), max(limit, 0))
 		return err
 	})
 	return int(n), err

@@ -16,6 +16,9 @@ type Engine interface {
 	Write(ctx context.Context, what string, f func(Tx) error) error
 	// Now is the SQL expression of the time in microseconds.
 	Now() string
+	// SkipLocked ends a SELECT of rows that its statement is about to change: it leaves out what others are changing, where the engine lets
+	// several write at once.
+	SkipLocked() string
 	// Open reports an error if the engine has been closed.
 	Open(ctx context.Context) error
 }
