@@ -162,15 +162,20 @@ func (j *Jobs) NotifyCancel(ctx context.Context) (<-chan struct{}, error) {
 	return j.cancels.Listen(ctx), nil
 }
 
-// listen connects and subscribes.
-func (j *Jobs) listen(ctx context.Context) (*pgx.Conn, error) {
-	pool := j.db.pool.Config()
+// connect makes a connection beside the pool.
+func (db *DB) connect(ctx context.Context) (*pgx.Conn, error) {
+	pool := db.pool.Config()
 	if pool.BeforeConnect != nil { // for example for passwords that expire
 		if err := pool.BeforeConnect(ctx, pool.ConnConfig); err != nil {
-			return nil, kind.Wrap("listen", err)
+			return nil, err
 		}
 	}
-	conn, err := pgx.ConnectConfig(ctx, pool.ConnConfig)
+	return pgx.ConnectConfig(ctx, pool.ConnConfig)
+}
+
+// listen connects and subscribes.
+func (j *Jobs) listen(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := j.db.connect(ctx)
 	if err != nil {
 		return nil, kind.Wrap("listen", err)
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -95,12 +97,18 @@ ORDER BY field`, j.db.schema+".job").Query(func(rows pgx.Rows) (err error) {
 	return fields, j.db.run(ctx, "indexes", b)
 }
 
-// SetIndex implements job.Indexer. What an interrupted call has left is removed first.
+// SetIndex implements job.Indexer. One call runs at a time; what an interrupted one has left is removed first. It uses a connection beside
+// the pool.
 func (j *Jobs) SetIndex(ctx context.Context, field string, kept bool) error {
 	t, err := job.IndexedField(field)
 	if err != nil {
 		return fmt.Errorf("postgres: index: %w", err)
 	}
+	unlock, err := j.lockIndexes(ctx)
+	if err != nil {
+		return j.db.wrap("index", err)
+	}
+	defer unlock()
 	fields, err := j.Indexes(ctx)
 	if err != nil || kept && slices.Contains(fields, field) {
 		return err
@@ -121,6 +129,34 @@ func (j *Jobs) SetIndex(ctx context.Context, field string, kept bool) error {
 		}
 	}
 	return nil
+}
+
+// lockIndexes waits until no other call of SetIndex runs. It asks again and again: a statement that waits has a snapshot, which the call
+// that has the lock would wait for. The transaction has none between its statements, which the simple protocol ends at once, and keeps the
+// lock behind a transaction pooler, too.
+func (j *Jobs) lockIndexes(ctx context.Context) (unlock func(), err error) {
+	conn, err := j.db.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unlock = func() {
+		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(ended)
+	}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	locked := false
+	for backoff := (wait.Backoff{Min: 10 * time.Millisecond, Max: time.Second}); err == nil; err = backoff.Wait(ctx) {
+		err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, pgx.QueryExecModeSimpleProtocol, j.db.lockKey("indexes")).Scan(&locked)
+		if err != nil || locked {
+			break
+		}
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }
 
 // quoted lists texts as literals of SQL. They have no backslashes.
