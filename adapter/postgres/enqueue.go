@@ -105,7 +105,7 @@ func (j *Jobs) Enqueue(ctx context.Context, jobs []job.Insert) ([]job.Receipt, e
 	var receipts []job.Receipt
 	switch {
 	case len(entries) > maxShared:
-		receipts, err = j.store(ctx, entries)
+		receipts, err = j.store(ctx, entries, true)
 	default:
 		var shared bool
 		if receipts, shared, err = j.flusher.add(ctx, entries); shared {
@@ -153,8 +153,16 @@ func prepare(jobs []job.Insert) ([]entry, error) {
 	return list, nil
 }
 
-// store writes entries in one transaction and wakes workers.
-func (j *Jobs) store(ctx context.Context, entries []entry) ([]job.Receipt, error) {
+// Statements before those that take unique keys. The server plans for the actual number of keys, and waits for a key that another
+// transaction holds, but not for much longer than a commit takes if it is impatient.
+const (
+	planKeys    = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
+	impatiently = planKeys + `, set_config('lock_timeout', '100ms', true)`
+)
+
+// store writes entries in one transaction and wakes workers. Unless it is patient, it fails with lockNotAvailable if it has to wait for
+// a key.
+func (j *Jobs) store(ctx context.Context, entries []entry, patient bool) ([]job.Receipt, error) {
 	if plain(entries) && !j.limits.known() {
 		receipts, err := j.storePlain(ctx, entries)
 		if code(err) != divisionByZero {
@@ -162,13 +170,17 @@ func (j *Jobs) store(ctx context.Context, entries []entry) ([]job.Receipt, error
 		}
 		j.limits.note(true)
 	}
+	before := planKeys
+	if !patient {
+		before = impatiently
+	}
 	var receipts []job.Receipt
 	err := retryDeadlock(ctx, func() error {
 		b := &pgx.Batch{}
 		if len(entries) > maxShared {
 			b.Queue(uncompiled)
 		}
-		receipts = j.queue(b, entries, true)
+		receipts = j.queue(b, entries, before)
 		j.askLimits(b)
 		return j.db.run(ctx, "enqueue", b)
 	})
@@ -204,17 +216,17 @@ func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, 
 	return receipts, nil
 }
 
-// queue adds the statements that store entries. The receipts are complete once the batch has run. With plan, the server
-// plans for the actual number of keys.
-func (j *Jobs) queue(b *pgx.Batch, entries []entry, plan bool) []job.Receipt {
+// queue adds the statements that store entries, and before, if it is not "", in front of one that takes keys. The receipts are complete
+// once the batch has run.
+func (j *Jobs) queue(b *pgx.Batch, entries []entry, before string) []job.Receipt {
 	receipts := make([]job.Receipt, len(entries))
 	firsts, repeated := divide(entries, receipts)
 	if firsts.keys == 0 {
 		b.Queue(j.text.enqueue, firsts.arguments()...)
 		return receipts
 	}
-	if plan {
-		b.Queue(`SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`)
+	if before != "" {
+		b.Queue(before)
 	}
 	b.Queue(j.text.enqueueUnique, firsts.arguments()...).Query(func(rows pgx.Rows) error {
 		return firsts.read(rows, repeated, receipts)

@@ -113,7 +113,7 @@ func (j *Jobs) pgxFlow(ctx context.Context, tx pgx.Tx) flowWriter {
 		},
 		jobs: func(entries []entry) error {
 			b := &pgx.Batch{}
-			j.queue(b, entries, false)
+			j.queue(b, entries, "")
 			return tx.SendBatch(ctx, b).Close()
 		},
 		nodes: func(text string, seq int64, columns []any) error {

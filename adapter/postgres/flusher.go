@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,10 +16,13 @@ import (
 // flushTime bounds one statement of a flush, whose callers may all have given up.
 const flushTime = time.Minute
 
-// flusher stores the entries of concurrent calls together.
+// flusher stores the entries of concurrent calls together. Calls with a unique key that an open transaction holds wait for it by
+// themselves, so that the others do not wait with them.
 type flusher struct {
-	write func(context.Context, []entry) ([]job.Receipt, error)
-	queue groupcommit.Queue[*flush]
+	// write stores entries. Unless it is patient, it fails with lockNotAvailable if it has to wait for a key.
+	write   func(ctx context.Context, entries []entry, patient bool) ([]job.Receipt, error)
+	queue   groupcommit.Queue[*flush]
+	waiting sync.WaitGroup // calls that wait by themselves
 }
 
 // flush is one call.
@@ -29,7 +33,7 @@ type flush struct {
 	shared   bool
 }
 
-func newFlusher(write func(context.Context, []entry) ([]job.Receipt, error)) *flusher {
+func newFlusher(write func(context.Context, []entry, bool) ([]job.Receipt, error)) *flusher {
 	f := &flusher{write: write}
 	f.queue.Limit, f.queue.Size, f.queue.Commit = maxCombined, func(call *flush) int { return len(call.entries) }, f.flush
 	return f
@@ -64,10 +68,19 @@ func (f *flusher) flush(group []*flush) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
-	receipts, err := f.write(ctx, entries)
-	if refused(err) && len(group) > 1 { // one call's jobs must not make the other calls fail
+	receipts, err := f.write(ctx, entries, false)
+	switch {
+	case code(err) == lockNotAvailable:
 		for _, call := range group {
-			call.receipts, err = f.write(ctx, call.entries)
+			f.waiting.Go(func() { f.wait(call) })
+		}
+		return
+	case refused(err) && len(group) > 1: // one call's jobs must not make the other calls fail
+		for _, call := range group {
+			if call.receipts, err = f.write(ctx, call.entries, false); code(err) == lockNotAvailable {
+				f.waiting.Go(func() { f.wait(call) })
+				continue
+			}
 			call.Settle(err)
 		}
 		return
@@ -80,6 +93,21 @@ func (f *flusher) flush(group []*flush) {
 		}
 		call.Settle(err)
 	}
+}
+
+// wait stores the entries of one call, and waits for keys.
+func (f *flusher) wait(call *flush) {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	var err error
+	call.receipts, err = f.write(ctx, call.entries, true)
+	call.Settle(err)
+}
+
+// close waits until everything that was added is stored.
+func (f *flusher) close() {
+	f.queue.Close()
+	f.waiting.Wait()
 }
 
 // refused reports whether the server refused the data: SQLSTATE class 22 for values, 23 for constraints.

@@ -92,7 +92,7 @@ func (j *Jobs) Close() error { return j.db.Close() }
 
 // stop waits for the background goroutines.
 func (j *Jobs) stop() {
-	j.flusher.queue.Close()
+	j.flusher.close()
 	j.hurry.Send()
 	j.tends.Close()
 	j.bell.stop()

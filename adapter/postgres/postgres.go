@@ -154,6 +154,7 @@ const (
 	uniqueViolation   = "23505"
 	deadlock          = "40P01"
 	divisionByZero    = "22012"
+	lockNotAvailable  = "55P03"
 
 	insufficientPrivilege = "42501"
 )

@@ -38,7 +38,7 @@ func (j *Jobs) insertTx(ctx context.Context, tx pgx.Tx, list []job.Insert) ([]jo
 		return nil, err
 	}
 	b := &pgx.Batch{}
-	receipts := j.queue(b, entries, false)
+	receipts := j.queue(b, entries, "")
 	if j.announce(entries) {
 		b.Queue(notifySQL, j.channel())
 	}
