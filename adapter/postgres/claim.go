@@ -366,9 +366,12 @@ func (j *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []
 	}
 	ids, fences := refColumns(leases)
 	var extended, cancelled []int
-	b := steadyBatch()
-	b.Queue(j.text.extend, ids, fences, d.Microseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&extended, &cancelled) })
-	if err := j.db.run(ctx, "extend", b); err != nil {
+	err := retryDeadlock(ctx, func() error {
+		b := steadyBatch()
+		b.Queue(j.text.extend, ids, fences, d.Microseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&extended, &cancelled) })
+		return j.db.run(ctx, "extend", b)
+	})
+	if err != nil {
 		return all(len(leases), err)
 	}
 	errs := make([]error, len(leases))
