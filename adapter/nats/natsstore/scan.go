@@ -103,13 +103,16 @@ func (s *stream) next(ctx context.Context, messages jetstream.MessagesContext) (
 // after their expiry; Expire only removes them earlier.
 func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
 	type old struct {
-		subject string
-		seq     uint64
-		counts  bool
+		seq    uint64
+		counts bool
 	}
-	var found []old
+	found := map[string]old{} // by subject, because a record that changes during the scan is read twice
 	records, now := 0, s.now()
 	err := s.bucket.scan(ctx, 1, true, func(seq uint64, m jetstream.Msg) error {
+		if found[m.Subject()].counts {
+			records--
+		}
+		delete(found, m.Subject())
 		marker := isMarker(m.Headers())
 		expires, err := time.Parse(time.RFC3339Nano, m.Headers().Get(expiresHeader))
 		if !marker && (err != nil || now.Before(expires)) {
@@ -121,15 +124,15 @@ func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
 		if !marker {
 			records++
 		}
-		found = append(found, old{m.Subject(), seq, !marker})
+		found[m.Subject()] = old{seq, !marker}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return 0, kind.Wrap("idempotency: expire", err)
 	}
 	removed := 0
-	for _, o := range found {
-		if err := s.remove(ctx, o.subject, o.seq); err != nil {
+	for subject, o := range found {
+		if err := s.remove(ctx, subject, o.seq); err != nil {
 			return removed, kind.Wrap("idempotency: expire", err)
 		}
 		if o.counts {
