@@ -33,9 +33,19 @@ type flush struct {
 	shared   bool
 }
 
+// size is the number of entries, and one more for every 64 KiB of payload: at most 64 MiB of several calls are stored together. A message
+// to the server has room for 1 GiB.
+func (call *flush) size() int {
+	bytes := 0
+	for i := range call.entries {
+		bytes += len(call.entries[i].Payload)
+	}
+	return len(call.entries) + bytes>>16
+}
+
 func newFlusher(write func(context.Context, []entry, bool) ([]job.Receipt, error)) *flusher {
 	f := &flusher{write: write}
-	f.queue.Limit, f.queue.Size, f.queue.Commit = maxCombined, func(call *flush) int { return len(call.entries) }, f.flush
+	f.queue.Limit, f.queue.Size, f.queue.Commit = maxCombined, (*flush).size, f.flush
 	return f
 }
 

@@ -71,6 +71,30 @@ func TestJ9CallsThatArriveDuringAWriteShareTheNext(t *testing.T) {
 	})
 }
 
+func TestJ9LargePayloadsAreNotAllSentAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		f := newFlusher(d.write)
+		large := make([]byte, 20<<20)
+		var group sync.WaitGroup
+		for i := range 6 {
+			group.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				list := named(fmt.Sprint(i))
+				list[0].Payload = large
+				if _, _, err := f.add(context.Background(), list); err != nil {
+					t.Errorf("call %d: %v", i, err)
+				}
+			})
+		}
+		group.Wait()
+		f.close()
+		if diff := cmp.Diff([][]string{{"0"}, {"1", "2", "3"}, {"4", "5"}}, d.groups); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
 func TestJ9ARejectedCallFailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{}
