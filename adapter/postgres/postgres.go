@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync/atomic"
 
@@ -59,13 +60,13 @@ var ErrNotMigrated = errors.New("the schema is missing or not up to date: run `t
 // Open connects to a server. The URL has the form that pgx accepts, postgres://user:password@host:port/database?sslmode=…,
 // also with pool_ parameters. It returns an error when the server cannot be reached, and for a schema of a newer program; the
 // schema may still be missing.
-func Open(ctx context.Context, url string, o Options) (*DB, error) {
+func Open(ctx context.Context, server string, o Options) (*DB, error) {
 	if ctx == nil {
 		return nil, errors.New("postgres: Open: the context is nil")
 	}
-	config, err := pgxpool.ParseConfig(url)
+	config, err := parse(server)
 	if err != nil {
-		return nil, fmt.Errorf("postgres: %w", err)
+		return nil, err
 	}
 	if o.MaxConns > 0 {
 		config.MaxConns = int32(o.MaxConns)
@@ -81,6 +82,18 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	}
 	db.owned = true
 	return db, nil
+}
+
+// parse reads a server's address. pgx's errors show the address, and hide the password only in a URL that can be parsed.
+func parse(server string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(server)
+	if err == nil {
+		return config, nil
+	}
+	if u, unreadable := url.Parse(server); unreadable == nil && u.Scheme != "" {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	return nil, errors.New("postgres: the server's URL cannot be read; write postgres://user:password@host:port/database, with %2F and the like in passwords")
 }
 
 // New makes a DB that uses the caller's pool and does not close it; it ignores Options.MaxConns.
