@@ -133,8 +133,8 @@ func changeSQL(a job.Action, table string) string {
 	return cancelWaitingSQL
 }
 
-// changePage bounds the jobs of one transaction.
-const changePage = 1000
+// changeLimit bounds the jobs of one transaction.
+const changeLimit = 1000
 
 // Change implements job.Admin. Each 1,000 jobs are one transaction; with an error it returns the jobs changed before.
 func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
@@ -153,20 +153,15 @@ func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	}
 	var changed []string
 	for after := ""; len(changed) < limit; {
-		q, err := selectJobs(`s.id, s.state`, f, after, min(limit-len(changed), changePage))
+		q, err := selectJobs(`s.id, s.state`, f, after, min(limit-len(changed), changeLimit))
 		if err != nil || q.text == "" {
 			return changed, j.db.wrap(string(action), err)
 		}
-		var page []string
-		var last string
-		err = retryDeadlock(ctx, func() (err error) {
-			page, last, err = j.changeSome(ctx, action, q)
-			return err
-		})
+		page, last, err := j.changePage(ctx, action, f, q)
+		changed = append(changed, page...)
 		if err != nil {
 			return changed, j.db.wrap(string(action), err)
 		}
-		changed = append(changed, page...)
 		if last == "" {
 			break
 		}
@@ -186,9 +181,38 @@ func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	return changed, nil
 }
 
-// changeSome changes the selected jobs in one transaction. It returns the IDs of the changed jobs, in order, and the last
-// ID that was selected, or "" if there are no more.
-func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (changed []string, last string, err error) {
+// changeTries is how often jobs are looked for that went to another table before they were changed, such as ready jobs that were claimed.
+const changeTries = 5
+
+// changePage changes the selected jobs, which match f. It returns the IDs of the changed jobs, in order, and the last ID that was
+// selected, or "" if there are no more.
+func (j *Jobs) changePage(ctx context.Context, action job.Action, f job.Filter, q selection) (changed []string, last string, err error) {
+	for try := range changeTries {
+		var some, missed []string
+		var newest string
+		err = retryDeadlock(ctx, func() (err error) {
+			some, missed, newest, err = j.changeSome(ctx, action, q)
+			return err
+		})
+		if try == 0 {
+			last = newest
+		}
+		changed = append(changed, some...)
+		if err != nil || len(missed) == 0 {
+			break
+		}
+		f.IDs = missed
+		if q, err = selectJobs(`s.id, s.state`, f, "", len(missed)); err != nil {
+			break
+		}
+	}
+	slices.Sort(changed)
+	return changed, last, err
+}
+
+// changeSome changes the selected jobs in one transaction. It returns the IDs of the jobs that it changed, of those that were not where
+// they had been selected, and of the last that was selected, or "".
+func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (changed, missed []string, last string, err error) {
 	err = pgx.BeginFunc(ctx, j.db.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, steady); err != nil {
 			return err
@@ -222,6 +246,9 @@ func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (
 				}
 			}
 			changed = append(changed, names...)
+			if len(names) < len(ids) {
+				missed = append(missed, others(ids, names)...)
+			}
 			if action == job.ActionCancel && p.table == "running" && len(names) > 0 {
 				if _, err := tx.Exec(ctx, notifyMarkedSQL, j.channel(), cancelPayload); err != nil {
 					return err
@@ -231,10 +258,23 @@ func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (
 		return nil
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
-	slices.Sort(changed)
-	return changed, last, nil
+	return changed, missed, last, nil
+}
+
+// others returns the IDs that are not among the names.
+func others(ids []pgtype.UUID, names []string) (list []string) {
+	there := map[string]bool{}
+	for _, name := range names {
+		there[name] = true
+	}
+	for _, id := range ids {
+		if !there[id.String()] {
+			list = append(list, id.String())
+		}
+	}
+	return list
 }
 
 // candidates selects jobs and sorts them by the table that they are in.
