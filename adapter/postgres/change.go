@@ -190,7 +190,7 @@ func (j *Jobs) changePage(ctx context.Context, action job.Action, f job.Filter, 
 	for try := range changeTries {
 		var some, missed []string
 		var newest string
-		err = retryDeadlock(ctx, func() (err error) {
+		err = retryAborted(ctx, func() (err error) {
 			some, missed, newest, err = j.changeSome(ctx, action, q)
 			return err
 		})

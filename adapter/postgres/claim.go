@@ -366,7 +366,7 @@ func (j *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []
 	}
 	ids, fences := refColumns(leases)
 	var extended, cancelled []int
-	err := retryDeadlock(ctx, func() error {
+	err := retryAborted(ctx, func() error {
 		b := steadyBatch()
 		b.Queue(j.text.extend, ids, fences, d.Microseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&extended, &cancelled) })
 		return j.db.run(ctx, "extend", b)

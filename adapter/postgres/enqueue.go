@@ -175,7 +175,7 @@ func (j *Jobs) store(ctx context.Context, entries []entry, patient bool) ([]job.
 		before = impatiently
 	}
 	var receipts []job.Receipt
-	err := retryDeadlock(ctx, func() error {
+	err := retryAborted(ctx, func() error {
 		b := &pgx.Batch{}
 		if len(entries) > maxShared {
 			b.Queue(uncompiled)
@@ -200,7 +200,7 @@ func (j *Jobs) store(ctx context.Context, entries []entry, patient bool) ([]job.
 func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, error) {
 	receipts := make([]job.Receipt, len(entries))
 	all, _ := divide(entries, receipts)
-	err := retryDeadlock(ctx, func() error {
+	err := retryAborted(ctx, func() error {
 		if len(entries) > maxShared {
 			return j.copy(ctx, entries)
 		}
@@ -330,14 +330,15 @@ func anyDue(entries []entry) bool {
 	return false
 }
 
-// mostDeadlocks is how often a write is repeated.
-const mostDeadlocks = 10
+// mostAborts is how often a transaction is repeated.
+const mostAborts = 20
 
-// retryDeadlock repeats a write that the server aborted to break a deadlock between writers of the same keys or IDs.
-func retryDeadlock(ctx context.Context, write func() error) error {
+// retryAborted repeats a transaction that the server aborted to break a deadlock between writers of the same keys or IDs, or because
+// they cannot be serialized in a database with a stricter isolation than the default.
+func retryAborted(ctx context.Context, write func() error) error {
 	for backoff := (wait.Backoff{Min: time.Millisecond, Max: 100 * time.Millisecond}); ; {
 		err := write()
-		if code(err) != deadlock || backoff.Failures() == mostDeadlocks || backoff.Wait(ctx) != nil {
+		if c := code(err); c != deadlock && c != serializationFailure || backoff.Failures() == mostAborts || backoff.Wait(ctx) != nil {
 			return err
 		}
 	}

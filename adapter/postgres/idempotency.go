@@ -94,8 +94,12 @@ DELETE FROM {{schema}}.idempotency WHERE ctid = ANY (ARRAY(
 )
 
 // Begin implements idempotency.Store. It waits while another transaction holds the key.
-func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (idempotency.Begun, error) {
-	return s.begin(ctx, pgxSession{s.db.pool}, pinned{s.db}, req)
+func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (b idempotency.Begun, err error) {
+	err = retryAborted(ctx, func() (err error) {
+		b, err = s.begin(ctx, pgxSession{s.db.pool}, pinned{s.db}, req)
+		return err
+	})
+	return b, err
 }
 
 // BeginTx is Begin as part of the caller's transaction, for effects that the same transaction holds: with SettleTx, the

@@ -85,7 +85,9 @@ func (db *DB) batch(ctx context.Context, text string, args []any, take func(*pgx
 	if db.closed.Load() {
 		return job.ErrClosed
 	}
-	b := steadyBatch()
-	take(b.Queue(text, args...))
-	return db.pool.SendBatch(ctx, b).Close()
+	return retryAborted(ctx, func() error {
+		b := steadyBatch()
+		take(b.Queue(text, args...))
+		return db.pool.SendBatch(ctx, b).Close()
+	})
 }

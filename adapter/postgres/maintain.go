@@ -90,7 +90,7 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	now := time.Now()
 	due, expired := j.due.from(now), j.expired.from(now)
 	var promotedAt, reclaimedAt time.Time
-	err := retryDeadlock(ctx, func() error {
+	err := retryAborted(ctx, func() error {
 		b := steadyBatch()
 		b.Queue(j.text.promote, limit, due).QueryRow(func(r pgx.Row) error {
 			gated := false

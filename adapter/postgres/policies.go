@@ -34,7 +34,9 @@ func (e policyEngine) run(ctx context.Context, what string, o pgx.TxOptions, f f
 	if err := e.Open(ctx); err != nil {
 		return err
 	}
-	err := pgx.BeginTxFunc(ctx, e.db.pool, o, func(tx pgx.Tx) error { return f(policyTx{ctx, tx, e.db.schema}) })
+	err := retryAborted(ctx, func() error {
+		return pgx.BeginTxFunc(ctx, e.db.pool, o, func(tx pgx.Tx) error { return f(policyTx{ctx, tx, e.db.schema}) })
+	})
 	err = e.db.wrap("policies: "+what, err)
 	if errors.Is(err, job.ErrClosed) {
 		return fmt.Errorf("%w (%w)", policystore.ErrClosed, err)

@@ -160,14 +160,15 @@ func (db *DB) run(ctx context.Context, what string, b *pgx.Batch) error {
 
 // The SQLSTATE codes that this package handles.
 const (
-	undefinedTable    = "42P01"
-	undefinedColumn   = "42703"
-	undefinedFunction = "42883"
-	invalidSchema     = "3F000"
-	uniqueViolation   = "23505"
-	deadlock          = "40P01"
-	divisionByZero    = "22012"
-	lockNotAvailable  = "55P03"
+	undefinedTable       = "42P01"
+	undefinedColumn      = "42703"
+	undefinedFunction    = "42883"
+	invalidSchema        = "3F000"
+	uniqueViolation      = "23505"
+	deadlock             = "40P01"
+	serializationFailure = "40001"
+	divisionByZero       = "22012"
+	lockNotAvailable     = "55P03"
 
 	insufficientPrivilege = "42501"
 )

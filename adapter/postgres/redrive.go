@@ -184,12 +184,12 @@ func (j *Jobs) CreateRedrive(ctx context.Context, n job.NewRedrive) (made job.Re
 	return made, nil
 }
 
-// transaction runs f in a transaction, again after a deadlock.
+// transaction runs f in a transaction, again if the server aborts it.
 func (j *Jobs) transaction(ctx context.Context, what string, f func(tx pgx.Tx) error) error {
 	if j.db.closed.Load() {
 		return job.ErrClosed
 	}
-	return j.db.wrap(what, retryDeadlock(ctx, func() error { return pgx.BeginFunc(ctx, j.db.pool, f) }))
+	return j.db.wrap(what, retryAborted(ctx, func() error { return pgx.BeginFunc(ctx, j.db.pool, f) }))
 }
 
 // redriveData is a redrive as it is stored, without its groups.

@@ -184,7 +184,7 @@ func (j *Jobs) settle(ctx context.Context, statement string, list []job.Settleme
 	}
 	var settled []int
 	ready, gated := false, false
-	err := retryDeadlock(ctx, func() error {
+	err := retryAborted(ctx, func() error {
 		b := steadyBatch()
 		b.Queue(statement, columns(list)...).QueryRow(func(r pgx.Row) error { return r.Scan(&settled, &ready, &gated) })
 		return j.db.run(ctx, "settle", b)
