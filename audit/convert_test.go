@@ -162,14 +162,14 @@ func TestA1TextIsBoundedAndStorable(t *testing.T) {
 	for n := range 2 * mostAttributes {
 		many[fmt.Sprintf("a%03d", n)] = "x"
 	}
-	if got := cleanAll(many); len(got) != mostAttributes || got["a000"] == "" || len(many) != 2*mostAttributes {
+	if got := bounded(many, attributeBytes, clean); len(got) != mostAttributes || got["a000"] == "" || len(many) != 2*mostAttributes {
 		t.Errorf("%d attributes", len(got))
 	}
 	large := map[string]string{"a": strings.Repeat("x", longestText), "b": strings.Repeat("x", longestText), "c": "x"}
-	if got := cleanAll(large); len(got) != 1 || got["a"] != large["a"] {
+	if got := bounded(large, attributeBytes, clean); len(got) != 1 || got["a"] != large["a"] {
 		t.Errorf("of more than %d bytes %d attributes are kept", attributeBytes, len(got))
 	}
-	if got := cleanAll(map[string]string{"a\x00": "b\x00", "c": "d"}); !cmp.Equal(got, map[string]string{"a\ufffd": "b\ufffd", "c": "d"}) {
+	if got := bounded(map[string]string{"a\x00": "b\x00", "c": "d"}, attributeBytes, clean); !cmp.Equal(got, map[string]string{"a\ufffd": "b\ufffd", "c": "d"}) {
 		t.Errorf("%q", got)
 	}
 }

@@ -95,7 +95,7 @@ func (l *Log) OperatorAction(ctx context.Context, o Operation) error {
 		e.Key, e.Surface = clean(o.Key.String()), string(o.Key.Surface())
 	}
 	e.WorkID, e.TenantID, e.Operation, e.IdempotencyKey = clean(o.WorkID), raw(o.TenantID), raw(o.Operation), raw(o.IdempotencyKey)
-	e.From, e.To, e.Detail, e.Attributes = clean(o.From), clean(o.To), raw(o.Detail), rawAll(o.Attributes)
+	e.From, e.To, e.Detail, e.Attributes = clean(o.From), clean(o.To), raw(o.Detail), bounded(o.Attributes, operatorBytes, raw)
 	l.options.Redact.finish(&e)
 	return l.record(ctx, e)
 }

@@ -76,9 +76,13 @@ func (r Redaction) finish(e *Event) {
 	for i, s := range texts {
 		*s = cutRedacted(*s, before[i])
 	}
-	e.Attributes = cutAll(e.Attributes, attributes)
+	most := attributeBytes
+	if e.Type == OperatorAction {
+		most = operatorBytes
+	}
+	e.Attributes = cutAll(e.Attributes, attributes, most)
 	if classified != nil {
-		e.Facts.Classified.Attributes = cutAll(e.Facts.Classified.Attributes, classified)
+		e.Facts.Classified.Attributes = cutAll(e.Facts.Classified.Attributes, classified, attributeBytes)
 	}
 }
 
@@ -91,8 +95,8 @@ func cutRedacted(s string, before int) string {
 	return shorten(s, longestText)
 }
 
-// cutAll is cutRedacted for attributes, given those before.
-func cutAll(m, before map[string]string) map[string]string {
+// cutAll is cutRedacted for attributes, given those before, and bounds their size.
+func cutAll(m, before map[string]string, most int) map[string]string {
 	long := false
 	for k, v := range m {
 		long = long || len(v) > longestText || len(before[k]) > longestText
@@ -104,7 +108,7 @@ func cutAll(m, before map[string]string) map[string]string {
 	for k, v := range m {
 		cut[k] = cutRedacted(v, len(before[k]))
 	}
-	return cleanAll(cut)
+	return bounded(cut, most, clean)
 }
 
 // apply removes from e what must not be stored. It copies what e shares with others first.

@@ -15,7 +15,8 @@ const (
 	longestText    = 8 << 10
 	longestRaw     = 3 * longestText // until the text is redacted: the cut must not hide half a secret from a pattern
 	mostAttributes = 64
-	attributeBytes = 16 << 10 // of all names and values together
+	attributeBytes = 16 << 10  // of all names and values together
+	operatorBytes  = 512 << 10 // the same of an operator's action, which names every job that it changes
 	largestEvent   = 1<<20 - 1<<16
 )
 
@@ -46,23 +47,23 @@ func shorten(s string, longest int) string {
 
 func plain(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
-// cleanAll is clean for attributes, and rawAll is raw. They return m itself where nothing is to be changed.
-func cleanAll(m map[string]string) map[string]string { return bounded(m, clean) }
-func rawAll(m map[string]string) map[string]string   { return bounded(m, raw) }
+// rawAll is raw for attributes. It returns m itself where nothing is to be changed.
+func rawAll(m map[string]string) map[string]string { return bounded(m, attributeBytes, raw) }
 
-func bounded(m map[string]string, bound func(string) string) map[string]string {
+// bounded applies bound to the values of attributes, and leaves out what exceeds the limits.
+func bounded(m map[string]string, most int, bound func(string) string) map[string]string {
 	same, size := len(m) <= mostAttributes, 0
 	for k, v := range m {
 		same, size = same && clean(k) == k && bound(v) == v, size+len(k)+min(len(v), longestText)
 	}
-	if same && size <= attributeBytes {
+	if same && size <= most {
 		return m
 	}
 	kept := make(map[string]string, min(len(m), mostAttributes))
 	size = 0
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		name, value := clean(k), bound(m[k])
-		if size += len(name) + min(len(value), longestText); len(kept) == mostAttributes || size > attributeBytes {
+		if size += len(name) + min(len(value), longestText); len(kept) == mostAttributes || size > most {
 			break
 		}
 		kept[name] = value
