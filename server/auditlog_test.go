@@ -3,10 +3,12 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 // auditLines returns the cursors and the IDs of work of an answer.
@@ -66,5 +68,26 @@ func TestU2TheAuditLogIsReadFromItsEnd(t *testing.T) {
 		if r := e.get("/v1/audit/events?" + query); r.status != 422 {
 			t.Errorf("%s: %d %s", query, r.status, r.body)
 		}
+	}
+}
+
+// TestA2TheServersOwnKeysAreOnRecord checks that each action under an Idempotency-Key is an event.
+func TestA2TheServersOwnKeysAreOnRecord(t *testing.T) {
+	e := newEnv(t, nil)
+	for _, queue := range []string{"a", "a", "b"} {
+		e.change(http.MethodPost, "/v1/jobs", "once", api.Enqueue{Jobs: []api.NewJobRequest{{Type: "t", Queue: queue}}})
+	}
+	var actions []string
+	for line := range strings.Lines(e.get("/v1/audit/events?type=idempotency").body) {
+		var l struct{ Event audit.Event }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Event.IdempotencyKey == "once" {
+			actions = append(actions, l.Event.Action)
+		}
+	}
+	if fmt.Sprint(actions) != "[record hit mismatch]" {
+		t.Errorf("on record: %v", actions)
 	}
 }

@@ -128,7 +128,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.metrics, err = newMetrics(o.Metrics); err != nil {
 		return nil, fmt.Errorf("server: metrics: %w", err)
 	}
-	if s.guard, err = idempotency.NewGuard(o.Records, idempotency.GuardOptions{Operation: "tenet-server", MaxResult: maxAnswer}); err != nil {
+	guard := idempotency.GuardOptions{Operation: "tenet-server", MaxResult: maxAnswer}
+	if o.Log != nil {
+		guard.Observer, guard.Journal = o.Log, o.Log
+	}
+	if s.guard, err = idempotency.NewGuard(o.Records, guard); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	if s.identity, err = newIdentity(ctx, o); err != nil {
