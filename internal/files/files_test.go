@@ -133,6 +133,24 @@ func TestO2ReplacingDoesNotFollowLinks(t *testing.T) {
 	}
 }
 
+// TestO2ALinkToADeviceIsNotReplaced: a command that writes to /dev/stdout must not leave a file in its place.
+func TestO2ALinkToADeviceIsNotReplaced(t *testing.T) {
+	for _, target := range []string{os.DevNull, "/proc/self/fd/1"} {
+		path := filepath.Join(t.TempDir(), "out")
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+		for name, way := range map[string]func(string) error{"write": ways["write"], "swap": ways["swap"], "rename": ways["rename"]} {
+			if err := way(path); !errors.Is(err, files.ErrNotRegular) {
+				t.Errorf("%s over a link to %s: %v", name, target, err)
+			}
+		}
+		if modeOf(t, path)&fs.ModeSymlink == 0 {
+			t.Errorf("the link to %s was replaced", target)
+		}
+	}
+}
+
 func TestO2NoFileIsCreatedThroughALink(t *testing.T) {
 	for name, way := range map[string]func(string) error{"create": ways["create"], "open": ways["open"], "lock": ways["lock"]} {
 		dir := t.TempDir()

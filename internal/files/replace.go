@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Write replaces the content of the file at path in one step, or creates the file.
@@ -95,7 +96,7 @@ func rename(from, to string) error {
 }
 
 // modeFor returns the mode of the file at path, or 0 for a missing file or a symbolic link: a rename replaces the link, not its
-// target.
+// target. It refuses a link to what is not a file, or to one of this process's open files: nobody wants /dev/stdout replaced.
 func modeFor(path string) (fs.FileMode, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -104,7 +105,14 @@ func modeFor(path string) (fs.FileMode, error) {
 	case err != nil:
 		return 0, err
 	case info.Mode()&fs.ModeSymlink != 0:
-		return 0, nil
+		to, err := os.Readlink(path)
+		if err == nil && strings.HasPrefix(to, "/proc/") {
+			return 0, fmt.Errorf("replace: %w", regular(path, info))
+		}
+		if target, statErr := os.Stat(path); statErr == nil && !target.Mode().IsRegular() {
+			return 0, fmt.Errorf("replace: %w", regular(path, target))
+		}
+		return 0, err
 	}
 	if err := regular(path, info); err != nil {
 		return 0, fmt.Errorf("replace: %w", err)
