@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -21,7 +22,7 @@ func openTimeline(a *cli.App, f *runFlags) (func(observe.Timeline) error, error)
 	}
 	finish := func() error { return nil }
 	if f.timelineFile != "" {
-		file, err := os.OpenFile(f.timelineFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		file, err := timelineFile(f.timelineFile)
 		if err != nil {
 			return nil, fmt.Errorf("--timeline-file: %w", cli.NotMade(f.timelineFile, err))
 		}
@@ -39,6 +40,21 @@ func openTimeline(a *cli.App, f *runFlags) (func(observe.Timeline) error, error)
 		_, err := io.WriteString(to, text)
 		return errors.Join(err, finish())
 	}, nil
+}
+
+// timelineFile opens a file and empties it, or opens a pipe or a device.
+func timelineFile(path string) (*os.File, error) {
+	file, err := files.OpenPrivate(path)
+	switch {
+	case errors.Is(err, files.ErrNotRegular):
+		return os.OpenFile(path, os.O_WRONLY, 0)
+	case err != nil:
+		return nil, err
+	}
+	if err := file.Truncate(0); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 // sentence returns a one-line error that says why a run failed.
