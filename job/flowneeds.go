@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/secrets"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -97,7 +98,7 @@ func (n FlowNode) DecodeOutput(into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(n.Output, into); err != nil {
-		return fmt.Errorf("job: the output of %q does not fit: %w", n.Node, err)
+		return fmt.Errorf("job: the output of %q does not fit: %w", n.Node, secrets.DecodeError(err))
 	}
 	return nil
 }

@@ -3,12 +3,12 @@ package job
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/internal/argument"
+	"github.com/tenetdev/tenet/internal/secrets"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -83,18 +83,10 @@ func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, 
 		if p, ok := any(&j.Payload).(*[]byte); ok {
 			*p = raw.Payload
 		} else if err := json.Unmarshal(raw.Payload, &j.Payload); err != nil {
-			return Unrecoverable(&reasonError{policy.ReasonInvalidPayload, payloadProblem(err)})
+			return Unrecoverable(&reasonError{policy.ReasonInvalidPayload, fmt.Errorf("job: payload does not fit the handler: %w", secrets.DecodeError(err))})
 		}
 		return handler(ctx, j)
 	})
-}
-
-// payloadProblem describes why a payload cannot be decoded, with the field if it is known.
-func payloadProblem(err error) error {
-	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && t.Field != "" {
-		return fmt.Errorf("job: payload does not fit the handler: %s: a JSON %s is not %s", t.Field, t.Value, t.Type)
-	}
-	return fmt.Errorf("job: payload does not fit the handler: %w", err)
 }
 
 // reasonError is a failure that carries its reason.

@@ -516,6 +516,29 @@ func TestJ18MetaReachesTheHandlerAndPayloadsAreTyped(t *testing.T) {
 	})
 }
 
+// TestL12APayloadThatDoesNotFitIsNotQuoted checks the error that logs and records hold.
+func TestL12APayloadThatDoesNotFitIsNotQuoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.Open()
+		w := job.NewWorker(db.Jobs(), quiet)
+		job.Handle(w, "pay", func(context.Context, job.Job[struct{ Card int32 }]) error { return nil })
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = w.Run(ctx) }()
+		receipt, err := job.NewClient(db.Jobs()).Enqueue(ctx, job.Request{Type: "pay", Payload: map[string]int{"Card": 4111111111111111}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		r, _, _ := db.Jobs().Get(ctx, receipt.ID)
+		if want := "job: payload does not fit the handler: Card: a JSON number is not int32"; r.State != job.Dead || r.LastError != want {
+			t.Errorf("%s: %s", r.State, r.LastError)
+		}
+		cancel()
+		<-done
+	})
+}
+
 func TestJ13Retention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, _ := failing(nil)

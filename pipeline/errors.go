@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/secrets"
 )
 
 // Errors that sources and sinks return, and that engines report.
@@ -118,9 +119,9 @@ type PayloadError struct {
 	Err error
 }
 
-// Error implements error.
+// Error implements error. It does not quote the payload.
 func (e *PayloadError) Error() string {
-	return fmt.Sprintf("pipeline: transaction %s: payload: %v", e.ID, e.Err)
+	return fmt.Sprintf("pipeline: transaction %s: payload: %v", e.ID, secrets.DecodeError(e.Err))
 }
 
 // Unwrap returns the codec's error.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -169,4 +170,18 @@ func TestL4ASuccessStepThatCannotReadThePayloadIsAnExceptionAtOnce(t *testing.T)
 			t.Error(cause)
 		}
 	})
+}
+
+// TestL12APayloadThatDoesNotFitIsNotQuoted checks the error that logs, records and dead letters hold.
+func TestL12APayloadThatDoesNotFitIsNotQuoted(t *testing.T) {
+	var letters pipeline.MemorySink
+	source := pipeline.NewMemorySource(pipeline.NewTransaction("a", []byte(`{"Card":4111111111111111}`)))
+	task := pipeline.Handle(func(context.Context, struct{ Card int32 }) error { return nil })
+	if _, err := pipeline.NewConsumer(source, task, consumerPolicy(1, 1), pipeline.WithDeadLetter(&letters)).Run(bg); err != nil {
+		t.Fatal(err)
+	}
+	text := letters.Transactions()[0].Metadata(pipeline.MetaError)
+	if !strings.Contains(text, "Card: a JSON number is not int32") || strings.Contains(text, "4111") {
+		t.Error(text)
+	}
 }
