@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"errors"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
@@ -59,6 +60,9 @@ type Map struct {
 // New multiplies along a graph from [policyfile.ParseGraph], which has no cycle. work returns the work of a key; it is asked for
 // edges that name one. Budgets are those of the document of the policies.
 func New(g *policyfile.Graph, budgets map[string]policy.Budget, work func(key string) (Work, error)) (*Map, error) {
+	if g == nil {
+		return nil, errors.New("amplify: New: the graph is nil")
+	}
 	m := &Map{Edges: make([]Edge, 0, len(g.Edges)), Amplification: ones}
 	works := make([]Work, len(g.Edges))
 	for i, e := range g.Edges {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -26,8 +27,9 @@ type Family struct {
 }
 
 // Custom makes a family of one class, optionally inside a wider one. A document that uses the class must list it under
-// declared.classes.
+// declared.classes. A nil match panics.
 func Custom(name, parent policy.Class, match func(error) bool) Family {
+	argument.Need(match != nil, "classify: Custom: match")
 	return Family{Names: []policy.Class{name}, Parent: parent, Of: func(err error) policy.Class {
 		if match(err) {
 			return name

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -29,8 +30,9 @@ func Default(_ any, err error) Outcome {
 
 // Typed makes a Classifier of a function that knows the operation's type of value. A value of any other type means that
 // the policy names the wrong classifier: the outcome is non-retryable, reason classifier_type_mismatch, with the
-// attributes expected_type and got_type.
+// attributes expected_type and got_type. A nil function panics.
 func Typed[T any](f func(value T, err error) Outcome) Classifier {
+	argument.Need(f != nil, "classify: Typed: the function")
 	expected := reflect.TypeFor[T]()
 	return Func(func(value any, err error) Outcome {
 		v, ok := value.(T)

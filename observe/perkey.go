@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -33,6 +34,7 @@ type PerKey[T any] struct {
 // NewPerKey returns a PerKey for limit keys; 0 and less take [DefaultMaxKeys]. The function makes the value of a key from
 // its label: the key's text in valid UTF-8.
 func NewPerKey[T any](limit int, create func(label string) T) *PerKey[T] {
+	argument.Need(create != nil, "observe: NewPerKey: the function")
 	if limit <= 0 {
 		limit = DefaultMaxKeys
 	}

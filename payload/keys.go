@@ -5,6 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -71,6 +72,9 @@ func NewKeys(list ...Key) (*Keys, error) {
 // ReadKeys reads keys from text: on each line an ID and 32 bytes in base64, such as "head -c 32 /dev/urandom | base64" prints. Empty
 // lines and lines that begin with # are skipped. Errors name lines, never secrets.
 func ReadKeys(r io.Reader) (*Keys, error) {
+	if r == nil {
+		return nil, errors.New("payload: ReadKeys: the reader is nil")
+	}
 	var list []Key
 	limited := &io.LimitedReader{R: r, N: maxKeys*maxKeyRow + 1}
 	lines := bufio.NewScanner(limited)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"errors"
 	"github.com/tenetdev/tenet/internal/canonical"
 )
 
@@ -23,6 +24,9 @@ type Change struct {
 // Diff returns the fields in which b differs from a, by path. Layout, comments, the order of fields and the spelling of
 // values do not count: documents without a difference have the same revision.
 func Diff(a, b *Document) ([]Change, error) {
+	if a == nil || b == nil {
+		return nil, errors.New("policyfile: Diff: a document is nil")
+	}
 	from, err := a.leaves()
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"errors"
 	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
@@ -37,6 +38,9 @@ type prover struct {
 // in the document, those on the graph last. A violation that many keys inherit from one field is reported once. The error is that of a
 // graph that names a key without a policy, or multiplies beyond the range of numbers.
 func Document(d *policyfile.Document, graph *policyfile.Graph) ([]Finding, error) {
+	if d == nil {
+		return nil, errors.New("prove: Document: the document is nil")
+	}
 	p := &prover{document: d, budgets: d.Set.Budgets(), seen: map[[2]string]bool{}}
 	p.collect()
 	p.findings = make([]Finding, 0, len(rules)/2*len(p.subjects)+len(p.budgets)) // of most policies, about half of the rules

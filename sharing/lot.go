@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/internal/striped"
 )
 
@@ -52,6 +53,7 @@ var epoch = time.Now()
 // NewLot makes a process's lot of the pool of that name. It starts with one lot in advance, which the first exchange settles with the
 // pool.
 func NewLot(h *Hub, name string, t Terms) *Lot {
+	argument.Need(h != nil, "sharing: NewLot: the hub")
 	l := newLot(t)
 	l.link = h.Link(name)
 	l.link.Join(member{l})
