@@ -15,7 +15,7 @@ import (
 
 // Idempotent is a middleware that runs handlers once per key, default the job's ID, even if a lease is lost while the effect
 // happens. The record's scope is the job's tenant and type. A job whose effect has happened before completes with the
-// stored output.
+// stored output, which the worker's codec encodes in the record too.
 //
 // The error of a handler is final if it is marked (Unrecoverable, Business) or if the guard's classifier says so. A job with
 // a final failure does not run again: if it is requeued, it is dead with reason idempotency_failed until the record is
@@ -32,6 +32,9 @@ func Idempotent(guard *idempotency.Guard, key func(j Job[[]byte]) string) Middle
 	return func(next RawHandler) RawHandler {
 		return func(ctx context.Context, j Job[[]byte]) error {
 			effect := idempotency.Effect[[]byte]{Request: idempotentRequest(ctx, j, key), Codec: idempotency.Bytes{}}
+			if j.codec != nil {
+				effect.Codec = sealedOutput{j}
+			}
 			var handled error
 			o := idempotency.Once(ctx, guard, effect, func(ctx context.Context) ([]byte, error) {
 				if handled = next(ctx, j); isControl(handled) { // the job has not ended, or has been cancelled
@@ -50,6 +53,25 @@ func Idempotent(guard *idempotency.Guard, key func(j Job[[]byte]) string) Middle
 			return nil
 		}
 	}
+}
+
+// sealedOutput keeps the output in the record as the worker's codec encodes it for the job.
+type sealedOutput struct{ job Job[[]byte] }
+
+// Encode implements idempotency.Codec.
+func (s sealedOutput) Encode(output []byte) ([]byte, error) {
+	if len(output) == 0 {
+		return nil, nil
+	}
+	return s.job.codec.Encode(s.job.Queue, boundOutput(s.job.Type), output)
+}
+
+// Decode implements idempotency.Codec.
+func (s sealedOutput) Decode(kept []byte) ([]byte, error) {
+	if len(kept) == 0 {
+		return nil, nil
+	}
+	return OpenOutput(s.job.codec, s.job.Type, kept)
 }
 
 func idempotentRequest(ctx context.Context, j Job[[]byte], key func(j Job[[]byte]) string) idempotency.Request {
@@ -72,9 +94,11 @@ func idempotentRequest(ctx context.Context, j Job[[]byte], key func(j Job[[]byte
 // output is missing.
 func refused(err error) error {
 	refusal, ok := errors.AsType[*idempotency.RefusedError](err)
-	_, done := errors.AsType[*idempotency.ResultError](err)
+	result, done := errors.AsType[*idempotency.ResultError](err)
 	switch {
-	case done:
+	case errors.Is(err, ErrNoKey): // another worker can read the output
+		return &snooze{delay: undecidedDelay, reason: policy.ReasonNoPayloadKey}
+	case done && result.Failure.Type != idempotency.FailureResultNotEncoded: // otherwise jobs that need the output would take it for none
 		return nil
 	case !ok, refusal.Ended(): // the job itself has not failed
 		return err

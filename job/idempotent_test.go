@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/payload"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -219,4 +221,55 @@ func TestI4APanickingHandlerRunsAgainOnlyIfReplaySafe(t *testing.T) {
 			b.stop()
 		})
 	}
+}
+
+// TestI9TheRecordHoldsAnEncryptedOutput: the store of a worker with a codec never gets a plain output, nor does that of its guard.
+func TestI9TheRecordHoldsAnEncryptedOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard, store := guarded(t)
+		keys, err := payload.NewKeys(payload.Key{ID: "k1", Secret: make([]byte, 32)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		codec := payload.New(payload.Options{Keys: keys, Queue: func(string) policy.Codec { return policy.Codec{Encrypt: true} }})
+		effects := 0
+		b := work(t, func(_ context.Context, j job.Job[[]byte]) error {
+			effects++
+			j.SetOutput([]byte("receipt"))
+			return nil
+		}, job.WithWorkerCodec(codec), job.WithMiddleware(job.Idempotent(guard, func(job.Job[[]byte]) string { return "o1" })))
+		for range 2 {
+			id := b.enqueue(job.Request{})
+			time.Sleep(time.Minute)
+			r, _ := b.get(id)
+			if output, err := job.OpenOutput(codec, r.Type, r.Output); err != nil || string(output) != "receipt" || r.State != job.Completed || !job.Sealed(r.Output) {
+				t.Errorf("%s with output %q (%q): %v", r.State, output, r.Output, err)
+			}
+		}
+		kept, err := store.Get(t.Context(), idempotency.ID{Operation: "t", Key: "o1"})
+		if err != nil || effects != 1 || !job.Sealed(kept.Result) || bytes.Contains(kept.Result, []byte("receipt")) {
+			t.Errorf("%d effects, kept %q: %v", effects, kept.Result, err)
+		}
+		b.stop()
+	})
+}
+
+// TestI9AnOutputThatCannotBeEncodedIsNotTakenForNone: the effect is not repeated, but what needs its output must not run without it.
+func TestI9AnOutputThatCannotBeEncodedIsNotTakenForNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard, _ := guarded(t)
+		codec := payload.New(payload.Options{Queue: func(string) policy.Codec { return policy.Codec{Encrypt: true} }}) // without keys
+		effects := 0
+		b := work(t, func(_ context.Context, j job.Job[[]byte]) error {
+			effects++
+			j.SetOutput([]byte("receipt"))
+			return nil
+		}, job.WithWorkerCodec(codec), job.WithMiddleware(job.Idempotent(guard, nil)))
+		id := b.enqueue(job.Request{})
+		time.Sleep(time.Hour)
+		if r, _ := b.get(id); r.State != job.Dead || r.Reason != policy.ReasonIdempotencyFailed || effects != 1 {
+			t.Errorf("%s (%s) after %d effects", r.State, r.Reason, effects)
+		}
+		b.stop()
+	})
 }
