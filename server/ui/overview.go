@@ -188,8 +188,8 @@ const documentsLooked = "10"
 // documentRuns returns the running rollout of a document, and its clients that lag behind.
 func documentRuns(r *request, d *policystore.Document) (list []running, err error) {
 	link := r.ui.href("policies/" + url.PathEscape(d.Name))
-	if d.Rollout != nil && !d.Rollout.State.Ended() {
-		return []running{{"Rollout of " + d.Name, link, string(d.Rollout.State) + ", " + rolloutPlace(d.Rollout)}}, nil
+	if place := rolloutPlace(d.Rollout); place != "" {
+		return []running{{"Rollout of " + d.Name, link, string(d.Rollout.State) + ", " + place}}, nil
 	}
 	clients, err := r.clientTotals(*d)
 	if err != nil {

@@ -54,16 +54,13 @@ func policiesPage() *page {
 		}
 		out := policies{Next: r.next("policies", list.Next)}
 		for _, d := range list.Documents {
-			row := policyRow{Document: d}
+			row := policyRow{Document: d, Rollout: rolloutPlace(d.Rollout)}
 			var err error
 			if row.Revision, err = r.revision(d.Name, d.Current); err == nil {
 				row.Clients, err = r.clientTotals(d)
 			}
 			if err != nil {
 				return nil, err
-			}
-			if d.Rollout != nil && !d.Rollout.State.Ended() {
-				row.Rollout = rolloutPlace(d.Rollout)
 			}
 			out.Documents = append(out.Documents, row)
 		}

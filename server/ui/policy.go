@@ -20,6 +20,23 @@ type documentHead struct {
 	Clients  clientTotals
 	Progress string // of a rollout that has not ended
 	Tabs     []tab
+	current  string // the tab that is shown
+}
+
+// Title names the page.
+func (h documentHead) Title() string { return h.Name + " · " + h.current }
+
+// documentPage makes a page of a document from its address and template. It stands under a tab.
+func documentPage(tab string, p page, load func(*request, documentHead) (any, error)) *page {
+	p.nav = "Policies"
+	p.load = func(r *request) (any, error) {
+		h, err := r.documentHead(tab)
+		if err != nil {
+			return nil, err
+		}
+		return load(r, h)
+	}
+	return &p
 }
 
 // tab is a link to a part of what a page is about.
@@ -31,6 +48,7 @@ type tab struct {
 // documentHead reads the state of the document that the path names. current is the tab that is shown.
 func (r *request) documentHead(current string) (h documentHead, err error) {
 	name := r.PathValue("name")
+	h.current = current
 	if err = r.get(documentPath(name, ""), nil, &h.Document); err != nil {
 		return h, err
 	}
@@ -40,17 +58,18 @@ func (r *request) documentHead(current string) (h documentHead, err error) {
 	if h.Clients, err = r.clientTotals(h.Document); err != nil {
 		return h, err
 	}
-	if h.Rollout != nil && !h.Rollout.State.Ended() {
-		h.Progress = rolloutPlace(h.Rollout)
-	}
+	h.Progress = rolloutPlace(h.Rollout)
 	for _, t := range []struct{ name, rest string }{{"Rules", ""}, {"Text", "/text"}, {"Proof", "/proof"}, {"Simulation", "/simulation"}, {"Revisions", "/revisions"}, {"Trial", "/trial"}, {"Rollout", "/rollout"}} {
 		h.Tabs = append(h.Tabs, tab{t.name, r.ui.href("policies/" + name + t.rest), t.name == current})
 	}
 	return h, nil
 }
 
-// rolloutPlace says how far a rollout has come.
+// rolloutPlace says how far a rollout has come. It is empty if none runs.
 func rolloutPlace(o *policystore.Rollout) string {
+	if o == nil || o.State.Ended() {
+		return ""
+	}
 	text := fmt.Sprintf("revision %d: step %d of %d", o.Candidate, o.Step+1, len(o.Plan.Steps))
 	if o.State == policystore.Paused {
 		text += ", paused"
@@ -81,6 +100,16 @@ func (t *clientTotals) count(counts []policystore.ClientCount, current int64) {
 	slices.SortFunc(t.ByRevision, func(a, b revisionClients) int { return cmp.Compare(b.Revision, a.Revision) })
 }
 
+// running counts the clients that run a revision.
+func (t *clientTotals) running(revision int64) int64 {
+	for _, c := range t.ByRevision {
+		if c.Revision == revision {
+			return c.Clients
+		}
+	}
+	return 0
+}
+
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // maxShownLines bounds the lines of a text on a page.
@@ -94,28 +123,36 @@ type policyText struct {
 	Command string
 }
 
-// Title names the page.
-func (p policyText) Title() string { return p.Name + " · Text" }
-
 func policyTextPage() *page {
-	return &page{path: "policies/{name}/text", nav: "Policies", file: "policy-text", load: func(r *request) (any, error) {
-		h, err := r.documentHead("Text")
+	return documentPage("Text", page{path: "policies/{name}/text", file: "policy-text"}, func(r *request, h documentHead) (any, error) {
+		shown, err := r.shownRevision(h)
 		if err != nil {
 			return nil, err
 		}
-		out := policyText{documentHead: h, Shown: h.InForce, Command: commandLine([]string{"policy", "get", h.Name})}
-		if n := r.number("revision"); n > 0 {
-			out.Command = commandLine([]string{"policy", "get", h.Name, "--revision", decimal(n)})
-			if out.Shown, err = r.revision(h.Name, n); err != nil {
-				return nil, err
-			}
-		}
+		out := policyText{documentHead: h, Shown: shown, Command: commandLine(r.getCommand(h.Name))}
 		out.Lines = strings.Split(strings.TrimSuffix(out.Shown.Body, "\n"), "\n")
 		if out.Cut = len(out.Lines) > maxShownLines; out.Cut {
 			out.Lines = out.Lines[:maxShownLines]
 		}
 		return out, nil
-	}}
+	})
+}
+
+// shownRevision reads the revision that the page's query names, or else the one in force.
+func (r *request) shownRevision(h documentHead) (api.Revision, error) {
+	if n := r.number("revision"); n > 0 {
+		return r.revision(h.Name, n)
+	}
+	return h.InForce, nil
+}
+
+// getCommand are the words of the command that prints the revision that the page shows.
+func (r *request) getCommand(name string) []string {
+	words := []string{"policy", "get", name}
+	if n := r.number("revision"); n > 0 {
+		words = append(words, "--revision", decimal(n))
+	}
+	return words
 }
 
 // number reads a number of the page's query; 0 if it is missing or not a number.
@@ -140,36 +177,22 @@ type revisionRow struct {
 	Trial     bool
 }
 
-// Title names the page.
-func (p policyRevisions) Title() string { return p.Name + " · Revisions" }
-
 func policyRevisionsPage() *page {
-	return &page{path: "policies/{name}/revisions", nav: "Policies", file: "policy-revisions", load: func(r *request) (any, error) {
-		h, err := r.documentHead("Revisions")
-		if err != nil {
-			return nil, err
-		}
+	return documentPage("Revisions", page{path: "policies/{name}/revisions", file: "policy-revisions"}, func(r *request, h documentHead) (any, error) {
 		out := policyRevisions{documentHead: h, Command: commandLine([]string{"policy", "revisions", h.Name})}
-		list, err := r.revisions(h.Name, r.query.Get("cursor"))
-		if err != nil {
+		var list api.Revisions
+		if err := r.get(documentPath(h.Name, "/revisions"), params.Of("limit", "50", "cursor", r.query.Get("cursor")), &list); err != nil {
 			return nil, err
 		}
 		out.Next = r.next("policies/"+h.Name+"/revisions", list.Next)
 		for _, v := range list.Revisions {
-			row := revisionRow{Revision: v, InForce: v.Revision == h.Current, Candidate: h.Progress != "" && v.Revision == h.Rollout.Candidate, Trial: h.Trial != nil && v.Revision == h.Trial.Revision}
-			if i := slices.IndexFunc(h.Clients.ByRevision, func(c revisionClients) bool { return c.Revision == v.Revision }); i >= 0 {
-				row.Clients = h.Clients.ByRevision[i].Clients
-			}
-			out.Revisions = append(out.Revisions, row)
+			out.Revisions = append(out.Revisions, revisionRow{
+				Revision: v, Clients: h.Clients.running(v.Revision), InForce: v.Revision == h.Current,
+				Candidate: h.Progress != "" && v.Revision == h.Rollout.Candidate, Trial: h.Trial != nil && v.Revision == h.Trial.Revision,
+			})
 		}
 		return out, nil
-	}}
-}
-
-// revisions reads a page of the revisions of a document.
-func (r *request) revisions(name, cursor string) (list api.Revisions, err error) {
-	err = r.get(documentPath(name, "/revisions"), params.Of("limit", "50", "cursor", cursor), &list)
-	return list, err
+	})
 }
 
 type policyDiff struct {
@@ -216,11 +239,7 @@ func (p policyDiff) Title() string {
 }
 
 func policyDiffPage() *page {
-	return &page{path: "policies/{name}/diff", nav: "Policies", file: "policy-diff", load: func(r *request) (any, error) {
-		h, err := r.documentHead("Revisions")
-		if err != nil {
-			return nil, err
-		}
+	return documentPage("Revisions", page{path: "policies/{name}/diff", file: "policy-diff"}, func(r *request, h documentHead) (any, error) {
 		out := policyDiff{documentHead: h, From: r.number("from"), To: r.number("to")}
 		if out.To == 0 {
 			out.To = h.Current
@@ -235,7 +254,7 @@ func policyDiffPage() *page {
 		d, err := r.difference(h.Name, out.From, out.To)
 		out.difference = d
 		return out, err
-	}}
+	})
 }
 
 // difference compares two revisions.

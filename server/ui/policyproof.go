@@ -23,22 +23,13 @@ type finding struct {
 	Kind string // of the badge
 }
 
-// Title names the page.
-func (p policyProof) Title() string { return p.Name + " · Proof" }
-
 func policyProofPage() *page {
-	return &page{path: "policies/{name}/proof", nav: "Policies", file: "policy-proof", load: func(r *request) (any, error) {
-		h, err := r.documentHead("Proof")
-		if err != nil {
-			return nil, err
-		}
+	return documentPage("Proof", page{path: "policies/{name}/proof", file: "policy-proof"}, func(r *request, h documentHead) (any, error) {
 		out := policyProof{documentHead: h, Shown: h.Current}
-		get := []string{"policy", "get", h.Name}
 		if n := r.number("revision"); n > 0 {
 			out.Shown = n
-			get = append(get, "--revision", decimal(n))
 		}
-		out.Command = commandLine(get) + " | " + commandLine([]string{"policy", "prove", "-", "--all"})
+		out.Command = commandLine(r.getCommand(h.Name)) + " | " + commandLine([]string{"policy", "prove", "-", "--all"})
 		query := params.Of("limit", "200", "cursor", r.query.Get("cursor"))
 		if err := r.get(documentPath(h.Name, "/revisions/"+decimal(out.Shown)+"/proof"), query, &out.Proof); err != nil {
 			return nil, err
@@ -60,5 +51,5 @@ func policyProofPage() *page {
 		}
 		out.Next = r.next("policies/"+h.Name+"/proof", out.Proof.Next, "revision", r.query.Get("revision"))
 		return out, nil
-	}}
+	})
 }

@@ -70,17 +70,12 @@ var ruleColumns = [][2]string{
 var ruleKinds = []struct{ kind, name string }{{"call", "Calls"}, {"job", "Jobs"}, {"step", "Steps of pipelines"}}
 
 func policyRulesPage() *page {
-	return &page{path: "policies/{name}", nav: "Policies", file: "policy-rules", load: func(r *request) (any, error) {
-		h, err := r.documentHead("Rules")
+	return documentPage("Rules", page{path: "policies/{name}", file: "policy-rules"}, func(r *request, h documentHead) (any, error) {
+		shown, err := r.shownRevision(h)
 		if err != nil {
 			return nil, err
 		}
-		out := policyRules{documentHead: h, Shown: h.InForce, Command: commandLine([]string{"policy", "get", h.Name})}
-		if n := r.number("revision"); n > 0 {
-			if out.Shown, err = r.revision(h.Name, n); err != nil {
-				return nil, err
-			}
-		}
+		out := policyRules{documentHead: h, Shown: shown, Command: commandLine([]string{"policy", "get", h.Name})}
 		list, err := r.rules(out.Shown, params.Of("limit", "200", "cursor", r.query.Get("cursor")))
 		if err != nil {
 			return nil, err
@@ -114,7 +109,7 @@ func policyRulesPage() *page {
 			out.Chosen, err = out.choose(r, chosen)
 		}
 		return out, err
-	}}
+	})
 }
 
 // rules reads a page of what a revision says.

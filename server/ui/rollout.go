@@ -30,9 +30,6 @@ type rolloutView struct {
 	Confidence string
 }
 
-// Title names the page.
-func (v rolloutView) Title() string { return v.Name + " · Rollout" }
-
 // stepView is a step of a rollout.
 type stepView struct {
 	Number                int
@@ -53,14 +50,10 @@ type groupView struct {
 }
 
 func rolloutPage() *page {
-	return &page{path: "policies/{name}/rollout", nav: "Policies", file: "rollout", moving: true, load: func(r *request) (any, error) {
-		h, err := r.documentHead("Rollout")
-		if err != nil {
-			return nil, err
-		}
+	return documentPage("Rollout", page{path: "policies/{name}/rollout", file: "rollout", moving: true}, func(r *request, h documentHead) (any, error) {
 		out := rolloutView{documentHead: h}
 		var status api.RolloutStatus
-		err = r.get(documentPath(h.Name, "/rollout"), nil, &status)
+		err := r.get(documentPath(h.Name, "/rollout"), nil, &status)
 		if answered(err, http.StatusNotFound) {
 			return out, nil
 		}
@@ -68,18 +61,14 @@ func rolloutPage() *page {
 			return nil, err
 		}
 		return out, out.fill(status)
-	}}
+	})
 }
 
 func (v *rolloutView) fill(status api.RolloutStatus) error {
 	o := &status.Rollout
 	v.Rollout, v.State = o, string(o.State)
 	v.Confidence = trim(o.Plan.Confidence*100, 4) + " %"
-	for _, c := range v.Clients.ByRevision {
-		if c.Revision == o.Candidate {
-			v.HaveIt = c.Clients
-		}
-	}
+	v.HaveIt = v.Clients.running(o.Candidate)
 	calls := map[[2]int64]rollout.Counters{} // by step and revision
 	for _, e := range status.Evidence {
 		var c rollout.Counters
@@ -332,14 +321,8 @@ func rolloutAction() *action {
 				if err != nil {
 					return nil, err
 				}
-				var n int64
-				for _, c := range totals.ByRevision {
-					if c.Revision == o.Candidate {
-						n = c.Clients
-					}
-				}
 				p.Danger = true
-				p.Text = []string{fmt.Sprintf("Revision %d is taken back from %s: the content of revision %d is published as revision %d, and every client gets it.", o.Candidate, plural(n, "client", "clients"), o.Base, d.Newest+1)}
+				p.Text = []string{fmt.Sprintf("Revision %d is taken back from %s: the content of revision %d is published as revision %d, and every client gets it.", o.Candidate, plural(totals.running(o.Candidate), "client", "clients"), o.Base, d.Newest+1)}
 				p.ExtraTemplate = "difference"
 				if p.Extra, err = r.difference(name, o.Candidate, o.Base); err != nil {
 					return nil, err

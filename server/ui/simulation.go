@@ -34,9 +34,6 @@ type simulationRun struct {
 	Tables   []simulate.Table
 }
 
-// Title names the page.
-func (p policySimulation) Title() string { return p.Name + " · Simulation" }
-
 // simulationForm is a scenario as a person fills it in.
 type simulationForm struct {
 	Rule, Clients, Rate, Latency, Slots, Trouble, Lasts, Seed string
@@ -62,16 +59,10 @@ func troubles() []trouble {
 const maxSimulatedRules = 500
 
 func policySimulationPage() *page {
-	return &page{path: "policies/{name}/simulation", nav: "Policies", file: "policy-simulation", still: true, load: func(r *request) (any, error) {
-		h, err := r.documentHead("Simulation")
+	return documentPage("Simulation", page{path: "policies/{name}/simulation", file: "policy-simulation", still: true}, func(r *request, h documentHead) (any, error) {
+		shown, err := r.shownRevision(h)
 		if err != nil {
 			return nil, err
-		}
-		shown := h.InForce
-		if n := r.number("revision"); n > 0 {
-			if shown, err = r.revision(h.Name, n); err != nil {
-				return nil, err
-			}
 		}
 		d, err := policyfile.Parse(h.Name, []byte(shown.Body), policyfile.Options{})
 		if err != nil {
@@ -95,7 +86,7 @@ func policySimulationPage() *page {
 		}
 		out.Form.Rule = cmp.Or(out.Form.Rule, out.Rules[0])
 		return out, out.run(r, d.Set.KeyNamed(out.Form.Rule))
-	}}
+	})
 }
 
 // field reads a field of a form that is part of the page's address.

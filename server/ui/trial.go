@@ -16,24 +16,21 @@ type trialView struct {
 	Command string
 }
 
-// Title names the page.
-func (v trialView) Title() string { return v.Name + " · Trial" }
-
 func trialPage() *page {
-	return &page{path: "policies/{name}/trial", nav: "Policies", file: "trial", moving: true, load: func(r *request) (any, error) {
-		h, err := r.documentHead("Trial")
-		if err != nil || h.Trial == nil {
-			return trialView{documentHead: h}, err
+	return documentPage("Trial", page{path: "policies/{name}/trial", file: "trial", moving: true}, func(r *request, h documentHead) (any, error) {
+		if h.Trial == nil {
+			return trialView{documentHead: h}, nil
 		}
-		out := trialView{documentHead: h, Command: commandLine([]string{"policy", "trial", "show", h.Name})}
-		if out.Trial, err = r.trial(h.Name); err != nil {
+		trial, err := r.trial(h.Name)
+		if err != nil {
 			return nil, err
 		}
+		out := trialView{documentHead: h, Trial: trial, Command: commandLine([]string{"policy", "trial", "show", h.Name})}
 		if out.Trial.Decisions > 0 {
 			out.Share = float64(out.Trial.Diverged) / float64(out.Trial.Decisions)
 		}
 		return out, nil
-	}}
+	})
 }
 
 // trial reads the trial of a document; the zero value if it has ended meanwhile.
