@@ -65,9 +65,9 @@ func (v jobVerb) chosen(r *request) (c chosen, err error) {
 		c.filter = api.JobFilter{IDs: c.ids}
 		return c, nil
 	}
-	s := parseSearch(r.ui, r.query.Get("filter"))
-	if s.Fault != nil {
-		return c, &client.Problem{Status: http.StatusUnprocessableEntity, Title: "The filter is not valid", Detail: s.Fault.Problem, Remedy: "Correct the filter, and try again"}
+	s, err := r.searchFilter()
+	if err != nil {
+		return c, err
 	}
 	f, err := job.ParseFilter(s.Text, r.shown())
 	if err != nil {
@@ -79,6 +79,15 @@ func (v jobVerb) chosen(r *request) (c chosen, err error) {
 	}
 	c.filter = api.NewJobFilter(f)
 	return c, nil
+}
+
+// searchFilter reads the filter of the query.
+func (r *request) searchFilter() (jobSearch, error) {
+	s := parseSearch(r.ui, r.query.Get("filter"))
+	if s.Fault != nil {
+		return s, &client.Problem{Status: http.StatusUnprocessableEntity, Title: "The filter is not valid", Detail: s.Fault.Problem, Remedy: "Correct the filter, and try again"}
+	}
+	return s, nil
 }
 
 // selection is what a change of jobs would apply to.

@@ -58,11 +58,8 @@ func newRedriveAction() *action {
 
 // redriveFilter is the filter of a redrive, without states: it selects dead jobs.
 func redriveFilter(r *request) (string, error) {
-	s := parseSearch(r.ui, r.query.Get("filter"))
-	if s.Fault != nil {
-		return "", &client.Problem{Status: http.StatusUnprocessableEntity, Title: "The filter is not valid", Detail: s.Fault.Problem, Remedy: "Correct the filter, and try again"}
-	}
-	return s.withState(""), nil
+	s, err := r.searchFilter()
+	return s.withState(""), err
 }
 
 func previewRedrive(r *request) (*preview, error) {
