@@ -141,6 +141,12 @@ func (c *Client) Do(ctx context.Context, call Call, out any) error {
 	return nil
 }
 
+// ask makes a request and returns its answer. The error of a refusal becomes that of a store.
+func ask[T any](ctx context.Context, c *Client, call Call, ofStore func(error) error) (out T, err error) {
+	err = c.Do(ctx, call, &out)
+	return out, ofStore(err)
+}
+
 var errLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
 
 // send sends a request. The caller closes the body of the answer, whose status is 2xx.

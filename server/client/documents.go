@@ -27,8 +27,9 @@ func asPolicy(err error) error {
 
 func pathOf(name, rest string) string { return "/v1/documents/" + url.PathEscape(name) + rest }
 
-func (d *Documents) get(ctx context.Context, path string, query url.Values, out any) error {
-	return asPolicy(d.client.Do(ctx, Call{Method: http.MethodGet, Path: path, Query: query}, out))
+// askDocuments makes a request about documents and returns its answer.
+func askDocuments[T any](ctx context.Context, d *Documents, call Call) (T, error) {
+	return ask[T](ctx, d.client, call, asPolicy)
 }
 
 // List lists documents by name.
@@ -37,9 +38,8 @@ func (d *Documents) List(ctx context.Context) ([]policystore.Document, error) {
 }
 
 // Get returns the state of a document.
-func (d *Documents) Get(ctx context.Context, name string) (out policystore.Document, err error) {
-	err = d.get(ctx, pathOf(name, ""), nil, &out)
-	return out, err
+func (d *Documents) Get(ctx context.Context, name string) (policystore.Document, error) {
+	return askDocuments[policystore.Document](ctx, d, Call{Method: http.MethodGet, Path: pathOf(name, "")})
 }
 
 // Revisions lists the revisions of a document, newest first, without their texts.
@@ -48,23 +48,20 @@ func (d *Documents) Revisions(ctx context.Context, name string) ([]api.Revision,
 }
 
 // Revision returns a revision with its text.
-func (d *Documents) Revision(ctx context.Context, name string, number int64) (out api.Revision, err error) {
-	err = d.get(ctx, pathOf(name, "/revisions/"+strconv.FormatInt(number, 10)), nil, &out)
-	return out, err
+func (d *Documents) Revision(ctx context.Context, name string, number int64) (api.Revision, error) {
+	return askDocuments[api.Revision](ctx, d, Call{Method: http.MethodGet, Path: pathOf(name, "/revisions/"+strconv.FormatInt(number, 10))})
 }
 
 // Diff compares two revisions.
-func (d *Documents) Diff(ctx context.Context, name string, from, to int64) (out api.Difference, err error) {
+func (d *Documents) Diff(ctx context.Context, name string, from, to int64) (api.Difference, error) {
 	query := url.Values{"from": {strconv.FormatInt(from, 10)}, "to": {strconv.FormatInt(to, 10)}}
-	err = d.get(ctx, pathOf(name, "/diff"), query, &out)
-	return out, err
+	return askDocuments[api.Difference](ctx, d, Call{Method: http.MethodGet, Path: pathOf(name, "/diff"), Query: query})
 }
 
 // Simulate runs a scenario under a revision.
-func (d *Documents) Simulate(ctx context.Context, name string, number int64, in api.Simulation) (out *simulate.Report, err error) {
+func (d *Documents) Simulate(ctx context.Context, name string, number int64, in api.Simulation) (*simulate.Report, error) {
 	path := pathOf(name, "/revisions/"+strconv.FormatInt(number, 10)+"/simulation")
-	err = asPolicy(d.client.Do(ctx, Call{Method: http.MethodPost, Path: path, Body: in}, &out))
-	return out, err
+	return askDocuments[*simulate.Report](ctx, d, Call{Method: http.MethodPost, Path: path, Body: in})
 }
 
 // Target names a document and the revision that a change replaces; 0 is a document that does not exist yet.
@@ -73,9 +70,8 @@ type Target struct {
 	Base int64
 }
 
-func (d *Documents) replace(ctx context.Context, t Target, path string, body any) (out api.Published, err error) {
-	err = d.client.Do(ctx, Call{Method: http.MethodPost, Path: pathOf(t.Name, path), Body: body, IfMatch: strconv.Quote(strconv.FormatInt(t.Base, 10))}, &out)
-	return out, asPolicy(err)
+func (d *Documents) replace(ctx context.Context, t Target, path string, body any) (api.Published, error) {
+	return askDocuments[api.Published](ctx, d, Call{Method: http.MethodPost, Path: pathOf(t.Name, path), Body: body, IfMatch: strconv.Quote(strconv.FormatInt(t.Base, 10))})
 }
 
 // Publish publishes a revision. The error is policystore.ErrConflict if the base is not in force.
@@ -89,21 +85,18 @@ func (d *Documents) Rollback(ctx context.Context, t Target, in api.Rollback) (ap
 }
 
 // Freeze refuses changes to a document until somebody unfreezes it. The reason is shown to whoever wants to change it.
-func (d *Documents) Freeze(ctx context.Context, name, reason string) (out policystore.Document, err error) {
-	err = d.client.Do(ctx, Call{Method: http.MethodPut, Path: pathOf(name, "/freeze"), Body: api.Freeze{Reason: reason}, Once: true}, &out)
-	return out, asPolicy(err)
+func (d *Documents) Freeze(ctx context.Context, name, reason string) (policystore.Document, error) {
+	return askDocuments[policystore.Document](ctx, d, Call{Method: http.MethodPut, Path: pathOf(name, "/freeze"), Body: api.Freeze{Reason: reason}, Once: true})
 }
 
 // Unfreeze allows changes to a document again.
-func (d *Documents) Unfreeze(ctx context.Context, name string) (out policystore.Document, err error) {
-	err = d.client.Do(ctx, Call{Method: http.MethodDelete, Path: pathOf(name, "/freeze"), Once: true}, &out)
-	return out, asPolicy(err)
+func (d *Documents) Unfreeze(ctx context.Context, name string) (policystore.Document, error) {
+	return askDocuments[policystore.Document](ctx, d, Call{Method: http.MethodDelete, Path: pathOf(name, "/freeze"), Once: true})
 }
 
 // Rollout returns the rollout of a document with its evidence.
-func (d *Documents) Rollout(ctx context.Context, name string) (out api.RolloutStatus, err error) {
-	err = d.get(ctx, pathOf(name, "/rollout"), nil, &out)
-	return out, err
+func (d *Documents) Rollout(ctx context.Context, name string) (api.RolloutStatus, error) {
+	return askDocuments[api.RolloutStatus](ctx, d, Call{Method: http.MethodGet, Path: pathOf(name, "/rollout")})
 }
 
 // RolloutAction is what can be done to a rollout in progress.
@@ -117,21 +110,18 @@ const (
 )
 
 // ChangeRollout pauses, resumes or aborts the rollout of a document.
-func (d *Documents) ChangeRollout(ctx context.Context, name string, action RolloutAction) (out policystore.Document, err error) {
-	err = d.client.Do(ctx, Call{Method: http.MethodPost, Path: pathOf(name, "/rollout/"+string(action)), Once: true}, &out)
-	return out, asPolicy(err)
+func (d *Documents) ChangeRollout(ctx context.Context, name string, action RolloutAction) (policystore.Document, error) {
+	return askDocuments[policystore.Document](ctx, d, Call{Method: http.MethodPost, Path: pathOf(name, "/rollout/"+string(action)), Once: true})
 }
 
 // Trial returns the trial of a revision, with what its clients reported. The error is policystore.ErrNotFound if there is none.
-func (d *Documents) Trial(ctx context.Context, name string) (out api.Trial, err error) {
-	err = d.get(ctx, pathOf(name, "/trial"), nil, &out)
-	return out, err
+func (d *Documents) Trial(ctx context.Context, name string) (api.Trial, error) {
+	return askDocuments[api.Trial](ctx, d, Call{Method: http.MethodGet, Path: pathOf(name, "/trial")})
 }
 
 // EndTrial ends the trial of a revision.
-func (d *Documents) EndTrial(ctx context.Context, name string) (out policystore.Document, err error) {
-	err = d.client.Do(ctx, Call{Method: http.MethodDelete, Path: pathOf(name, "/trial"), Once: true}, &out)
-	return out, asPolicy(err)
+func (d *Documents) EndTrial(ctx context.Context, name string) (policystore.Document, error) {
+	return askDocuments[policystore.Document](ctx, d, Call{Method: http.MethodDelete, Path: pathOf(name, "/trial"), Once: true})
 }
 
 // Selection selects clients. The zero value selects all.

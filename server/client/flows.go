@@ -17,16 +17,14 @@ var _ job.FlowStore = (*Jobs)(nil)
 
 // EnqueueFlow implements job.FlowStore. The server chooses the IDs of the jobs. The flow may have about 32 MB as JSON.
 func (j *Jobs) EnqueueFlow(ctx context.Context, f job.NewFlow) (job.FlowReceipt, error) {
-	var out api.FlowReceipt
-	err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/flows", Body: api.FromNewFlow(f), Once: true}, &out)
-	return job.FlowReceipt(out), asJob(err)
+	out, err := ask[api.FlowReceipt](ctx, j.client, Call{Method: http.MethodPost, Path: "/v1/flows", Body: api.FromNewFlow(f), Once: true}, asJob)
+	return job.FlowReceipt(out), err
 }
 
 // Flow implements job.FlowStore.
 func (j *Jobs) Flow(ctx context.Context, id string) (job.FlowStatus, error) {
-	var out api.FlowStatus
-	err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/flows/" + url.PathEscape(id)}, &out)
-	return out.Status(), asJob(err)
+	out, err := ask[api.FlowStatus](ctx, j.client, Call{Method: http.MethodGet, Path: "/v1/flows/" + url.PathEscape(id)}, asJob)
+	return out.Status(), err
 }
 
 // Flows implements job.FlowStore.

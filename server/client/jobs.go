@@ -93,10 +93,9 @@ func (j *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 }
 
 // Count counts the jobs that a filter selects, for 2 seconds at most.
-func (j *Jobs) Count(ctx context.Context, f job.Filter) (n api.JobCount, err error) {
+func (j *Jobs) Count(ctx context.Context, f job.Filter) (api.JobCount, error) {
 	body := api.JobCounting{Filter: api.NewJobFilter(f)}
-	err = j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs/count", Body: body, Once: true}, &n)
-	return n, asJob(err)
+	return ask[api.JobCount](ctx, j.client, Call{Method: http.MethodPost, Path: "/v1/jobs/count", Body: body, Once: true}, asJob)
 }
 
 // Search implements job.Searcher.
@@ -121,9 +120,8 @@ func (j *Jobs) Search(ctx context.Context, q job.Search) (found job.Found, err e
 
 // Indexes implements job.Searcher.
 func (j *Jobs) Indexes(ctx context.Context) ([]string, error) {
-	var out api.Indexes
-	err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/indexes"}, &out)
-	return out.Fields, asJob(err)
+	out, err := ask[api.Indexes](ctx, j.client, Call{Method: http.MethodGet, Path: "/v1/indexes"}, asJob)
+	return out.Fields, err
 }
 
 // Stats implements job.Admin.
@@ -150,17 +148,15 @@ func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 		case job.ActionCancel:
 		}
 	}
-	var out api.Changed
 	body := api.JobChange{Filter: api.NewJobFilter(f), Limit: min(limit, api.MaxBatch)}
-	err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: path, Body: body, Once: true}, &out)
-	return out.IDs, asJob(err)
+	out, err := ask[api.Changed](ctx, j.client, Call{Method: http.MethodPost, Path: path, Body: body, Once: true}, asJob)
+	return out.IDs, err
 }
 
 // Queues implements job.Admin.
 func (j *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
-	var out api.Queues
-	err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/queues"}, &out)
-	return out.Queues, asJob(err)
+	out, err := ask[api.Queues](ctx, j.client, Call{Method: http.MethodGet, Path: "/v1/queues"}, asJob)
+	return out.Queues, err
 }
 
 // SetQueue implements job.Admin.
@@ -171,9 +167,8 @@ func (j *Jobs) SetQueue(ctx context.Context, q job.QueueState) error {
 
 // Workers implements job.Registry.
 func (j *Jobs) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
-	var out api.Workers
-	err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/workers"}, &out)
-	return out.Workers, asJob(err)
+	out, err := ask[api.Workers](ctx, j.client, Call{Method: http.MethodGet, Path: "/v1/workers"}, asJob)
+	return out.Workers, err
 }
 
 // Announce fails: workers open the store.

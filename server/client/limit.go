@@ -15,9 +15,8 @@ import (
 var _ job.Limiter = (*Jobs)(nil)
 
 func (j *Jobs) limits(ctx context.Context) ([]api.Limit, error) {
-	var out api.Limits
-	err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/limits"}, &out)
-	return out.Limits, asJob(err)
+	out, err := ask[api.Limits](ctx, j.client, Call{Method: http.MethodGet, Path: "/v1/limits"}, asJob)
+	return out.Limits, err
 }
 
 // Limits implements job.Limiter.

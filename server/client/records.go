@@ -103,7 +103,6 @@ func (r *Records) Expire(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
 		return 0, nil
 	}
-	var out api.Expired
-	err := r.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/idempotency/expire", Body: api.Expire{Limit: min(limit, 10_000)}, Once: true}, &out)
-	return out.Removed, asRecord(err)
+	out, err := ask[api.Expired](ctx, r.client, Call{Method: http.MethodPost, Path: "/v1/idempotency/expire", Body: api.Expire{Limit: min(limit, 10_000)}, Once: true}, asRecord)
+	return out.Removed, err
 }

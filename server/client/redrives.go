@@ -17,10 +17,9 @@ var (
 
 // Causes implements job.Causer.
 func (j *Jobs) Causes(ctx context.Context, q job.CauseQuery) (job.Causes, error) {
-	var out api.Causes
 	body := api.CauseQuery{Filter: api.NewJobFilter(q.Filter), Limit: min(q.Groups(), api.MaxBatch)}
-	err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/dlq/causes", Body: body, Once: true}, &out)
-	return job.Causes(out), asJob(err)
+	out, err := ask[api.Causes](ctx, j.client, Call{Method: http.MethodPost, Path: "/v1/dlq/causes", Body: body, Once: true}, asJob)
+	return job.Causes(out), err
 }
 
 // PreviewRedrive implements job.Redriver. Groups beyond the largest 100 are one group without a name.

@@ -35,7 +35,6 @@ func (j *Jobs) PutSetting(ctx context.Context, s job.Setting, version int64) err
 
 // RunPeriodic enqueues the job of a periodic job now. The server knows its secrets, which Settings leaves out.
 func (j *Jobs) RunPeriodic(ctx context.Context, name string) (job.Receipt, error) {
-	var out api.Receipt
-	err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/periodic/" + url.PathEscape(name) + "/run", Once: true}, &out)
-	return job.Receipt(out), asJob(err)
+	out, err := ask[api.Receipt](ctx, j.client, Call{Method: http.MethodPost, Path: "/v1/periodic/" + url.PathEscape(name) + "/run", Once: true}, asJob)
+	return job.Receipt(out), err
 }

@@ -10,9 +10,8 @@ import (
 )
 
 // CreateToken makes a token. It is sent once: where the answer is lost, revoke the token and make another.
-func (c *Client) CreateToken(ctx context.Context, in api.NewToken) (out api.CreatedToken, err error) {
-	err = c.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/tokens", Body: in}, &out)
-	return out, asPolicy(err)
+func (c *Client) CreateToken(ctx context.Context, in api.NewToken) (api.CreatedToken, error) {
+	return ask[api.CreatedToken](ctx, c, Call{Method: http.MethodPost, Path: "/v1/tokens", Body: in}, asPolicy)
 }
 
 // Tokens lists tokens by ID, without their secrets.
