@@ -53,7 +53,7 @@ func newGetter(o RemoteOptions) (*getter, error) {
 	case strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, errors.New("controlplane: Token: it holds a character that a header cannot carry; trim line breaks")
 	}
-	g := &getter{client: o.Client, base: strings.TrimRight(o.URL, "/"), headers: o.Headers.Clone()}
+	g := &getter{client: netguard.WithoutRedirects(o.Client), base: strings.TrimRight(o.URL, "/"), headers: o.Headers.Clone()}
 	if g.headers == nil {
 		g.headers = http.Header{}
 	}
@@ -68,14 +68,6 @@ func newGetter(o RemoteOptions) (*getter, error) {
 				g.secrets = append(g.secrets, v)
 			}
 		}
-	}
-	if g.client == nil {
-		g.client = &http.Client{}
-	}
-	if g.client.CheckRedirect == nil { // net/http would send custom headers to other hosts
-		client := *g.client
-		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		g.client = &client
 	}
 	return g, nil
 }

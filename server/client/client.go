@@ -63,14 +63,7 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	if o.HTTP == nil {
-		o.HTTP = &http.Client{}
-	}
-	if o.HTTP.CheckRedirect == nil {
-		own := *o.HTTP
-		own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		o.HTTP = &own
-	}
+	o.HTTP = netguard.WithoutRedirects(o.HTTP)
 	c := &Client{options: o, base: strings.TrimRight(o.URL, "/")}
 	c.http = tenethttp.Client{HTTP: o.HTTP, Executor: retry.NewExecutor(retry.ExecutorOptions{
 		Provider:    one{fixed},
