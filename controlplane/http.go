@@ -62,7 +62,7 @@ func newGetter(o RemoteOptions) (*getter, error) {
 		g.secrets = append(g.secrets, o.Token)
 	}
 	const shortest = 8 // shorter values are not secrets, and hiding them would garble messages
-	for values := range maps.Values(o.Headers) {
+	for _, values := range o.Headers {
 		for _, v := range values {
 			if len(v) >= shortest {
 				g.secrets = append(g.secrets, v)

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -25,17 +26,9 @@ type serverCache struct {
 // recall reads the file, takes the client ID from it, and returns the revision in it if it is signed by a trusted key.
 func (f *follower) recall() *protocol.Envelope {
 	kept, err := f.read()
-	if f.o.ClientID == "" {
-		f.o.ClientID = kept.Client
-	}
-	if f.o.ClientID == "" {
-		f.o.ClientID = defaultClientID()
-	}
+	f.o.ClientID = cmp.Or(f.o.ClientID, kept.Client, defaultClientID())
 	if err != nil {
 		f.faults.fault(aboutCache, err.Error(), err)
-		return nil
-	}
-	if kept.Envelope == nil {
 		return nil
 	}
 	return kept.Envelope

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -62,7 +63,6 @@ func (r *reporter) send(ctx context.Context, within time.Duration) {
 	if err != nil {
 		return // the stream tells about a server that is away
 	}
-	defer func() { _ = answer.Body.Close() }()
 	netguard.Drain(answer, 16<<10, time.Second, cancel)
 	switch status := answer.StatusCode; {
 	case status < 300:
@@ -92,7 +92,7 @@ func (r *reporter) next() *protocol.Report {
 	now := time.Now()
 	mechanisms, pipelines := r.server.counter.mechanisms.report(now), r.server.counter.pipelines.report(now)
 	trial := r.server.counter.trial.report()
-	same := state == r.said && sameTrial(trial, r.before.Trial) && sameMechanisms(mechanisms, r.before.Mechanisms) && samePipelines(pipelines, r.before.Pipelines)
+	same := state == r.said && reflect.DeepEqual(trial, r.before.Trial) && sameMechanisms(mechanisms, r.before.Mechanisms) && samePipelines(pipelines, r.before.Pipelines)
 	if len(counters) == 0 && same && time.Since(r.sent) < quietReport {
 		return nil
 	}

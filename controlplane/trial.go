@@ -3,8 +3,6 @@ package controlplane
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"reflect"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -98,8 +96,6 @@ func (t *trial) report() *rollout.Trial {
 	return &out
 }
 
-func sameTrial(a, b *rollout.Trial) bool { return reflect.DeepEqual(a, b) }
-
 // try follows what the server says of the revision under trial; "" is none. A revision that cannot be fetched is asked for again after
 // the next report, and one that cannot be used is reported as refused.
 func (s *Server) try(ctx context.Context, header string) {
@@ -125,7 +121,7 @@ func (s *Server) try(ctx context.Context, header string) {
 
 func (s *Server) fetchTrial(ctx context.Context) (*tried, error) {
 	f := s.follower
-	answer, err := f.getter.fetch(ctx, protocol.TrialPath(f.o.Document), http.Header{}, protocol.MaxEnvelope)
+	answer, err := f.getter.fetch(ctx, protocol.TrialPath(f.o.Document), nil, protocol.MaxEnvelope)
 	if err != nil {
 		return nil, err
 	}

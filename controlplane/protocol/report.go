@@ -3,10 +3,8 @@ package protocol
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -127,11 +125,11 @@ func printable(text string) bool {
 
 // FormatLabels writes labels as the value of HeaderLabels: name=value, escaped as in a URL's query, sorted, joined by "&".
 func FormatLabels(labels map[string]string) string {
-	pairs := make([]string, 0, len(labels))
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		pairs = append(pairs, url.QueryEscape(name)+"="+url.QueryEscape(labels[name]))
+	values := make(url.Values, len(labels))
+	for name, value := range labels {
+		values.Set(name, value)
 	}
-	return strings.Join(pairs, "&")
+	return values.Encode()
 }
 
 // ParseLabels reads the value of HeaderLabels. A name may occur once.
