@@ -65,7 +65,7 @@
 			const chart = JSON.parse(figure.dataset.chart);
 			const data = [chart.x.map((x) => x + (chart.start ?? 0)), ...chart.series.map((s) => s.values)];
 			const width = Math.max(120, place.clientWidth);
-			if (place.plot && place.shape === chart.series.map((s) => s.name).join() && place.root === place.plot.root && place.contains(place.plot.root)) {
+			if (place.plot && place.shape === chart.series.map((s) => s.name).join() && place.contains(place.plot.root)) {
 				place.plot.setData(data);
 				continue;
 			}
@@ -79,7 +79,6 @@
 				series: [{}, ...chart.series.map((s) => ({ label: s.name, stroke: color(`--line-${s.color}`), width: 1.8, points: { show: (u, i) => u.data[i].filter((v) => v !== null).length < 3, size: 6 }, spanGaps: true }))],
 			}, data, place);
 			place.shape = chart.series.map((s) => s.name).join();
-			place.root = place.plot.root;
 		}
 	}
 	new ResizeObserver(() => { for (const p of $$(".plot")) if (p.plot) p.plot.setSize({ width: Math.max(120, p.clientWidth), height: 170 }); }).observe($("main"));
