@@ -140,11 +140,8 @@ func (v jobVerb) selects(r *request, f api.JobFilter) (s selection, err error) {
 	slices.SortFunc(s.Groups, func(a, b selectionGroup) int {
 		return cmp.Or(b.Jobs-a.Jobs, cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Type, b.Type), cmp.Compare(a.State, b.State))
 	})
-	if s.More = len(s.Groups) - shownGroups; s.More > 0 {
-		s.Groups = s.Groups[:shownGroups]
-	} else {
-		s.More = 0
-	}
+	s.More = max(len(s.Groups)-shownGroups, 0)
+	s.Groups = s.Groups[:len(s.Groups)-s.More]
 	return s, nil
 }
 

@@ -55,9 +55,8 @@ func overviewPage() *page {
 			o.Start = r.start()
 		} else {
 			o.Figures, o.Attention = figures(r, queues), needAttention(queues)
-			if o.Further = max(len(o.Attention)-attentionShown, 0); o.Further > 0 {
-				o.Attention = o.Attention[:attentionShown]
-			}
+			o.Further = max(len(o.Attention)-attentionShown, 0)
+			o.Attention = o.Attention[:len(o.Attention)-o.Further]
 			o.Causes, err = newestCauses(r)
 			if err == nil {
 				o.Course, err = readCourse(r, "", "")

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"time"
@@ -78,10 +79,7 @@ func newResolution(r *request) (api.Resolution, error) {
 		in.Failure = &idempotency.Failure{Type: "operator", Message: r.PostFormValue("message")}
 	}
 	ttl, err := formDuration(r, "ttl", "Keep the record for")
-	if ttl == 0 {
-		ttl = keepResolved
-	}
-	in.TTL = ttl.Seconds()
+	in.TTL = cmp.Or(ttl, keepResolved).Seconds()
 	return in, err
 }
 

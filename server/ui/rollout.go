@@ -25,7 +25,7 @@ type rolloutView struct {
 	Steps      []stepView
 	Measures   []measureView
 	Groups     []groupView
-	Commands   []string
+	Command    string
 	HaveIt     int64 // clients that run the candidate
 	Confidence string
 }
@@ -90,7 +90,7 @@ func (v *rolloutView) fill(status api.RolloutStatus) error {
 		}
 	}
 	v.Words = v.words(status.Judgement)
-	v.Commands = []string{commandLine([]string{"policy", "rollout", "show", v.Name})}
+	v.Command = commandLine([]string{"policy", "rollout", "show", v.Name})
 	return nil
 }
 
