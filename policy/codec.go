@@ -52,91 +52,61 @@ func (p *Policy) UnmarshalJSON(b []byte) error {
 func (r Retry) MarshalJSON() ([]byte, error) { return marshal(r) }
 
 // UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
-func (r *Retry) UnmarshalJSON(b []byte) error {
-	_, err := unmarshal(b, r, fields.Deprecated())
-	return err
-}
+func (r *Retry) UnmarshalJSON(b []byte) error { return decode(b, r) }
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (h Hedge) MarshalJSON() ([]byte, error) { return marshal(h) }
 
 // UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
-func (h *Hedge) UnmarshalJSON(b []byte) error {
-	_, err := unmarshal(b, h, fields.Deprecated())
-	return err
-}
+func (h *Hedge) UnmarshalJSON(b []byte) error { return decode(b, h) }
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (c Circuit) MarshalJSON() ([]byte, error) { return marshal(c) }
 
 // UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
-func (c *Circuit) UnmarshalJSON(b []byte) error {
-	_, err := unmarshal(b, c, fields.Deprecated())
-	return err
-}
+func (c *Circuit) UnmarshalJSON(b []byte) error { return decode(b, c) }
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (l Limit) MarshalJSON() ([]byte, error) { return marshal(l) }
 
 // UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
-func (l *Limit) UnmarshalJSON(b []byte) error {
-	_, err := unmarshal(b, l, fields.Deprecated())
-	return err
-}
+func (l *Limit) UnmarshalJSON(b []byte) error { return decode(b, l) }
 
 // MarshalJSON leaves absent fields out.
 func (b Budget) MarshalJSON() ([]byte, error) { return marshal(b) }
 
 // UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
-func (b *Budget) UnmarshalJSON(data []byte) error {
-	_, err := unmarshal(data, b, fields.Deprecated())
-	return err
-}
+func (b *Budget) UnmarshalJSON(data []byte) error { return decode(data, b) }
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (j Job) MarshalJSON() ([]byte, error) { return marshal(j) }
 
 // UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
-func (j *Job) UnmarshalJSON(b []byte) error {
-	_, err := unmarshal(b, j, fields.Deprecated())
-	return err
-}
+func (j *Job) UnmarshalJSON(b []byte) error { return decode(b, j) }
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (q Queue) MarshalJSON() ([]byte, error) { return marshal(q) }
 
 // UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
-func (q *Queue) UnmarshalJSON(b []byte) error {
-	_, err := unmarshal(b, q, fields.Deprecated())
-	return err
-}
+func (q *Queue) UnmarshalJSON(b []byte) error { return decode(b, q) }
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (l JobLimit) MarshalJSON() ([]byte, error) { return marshal(l) }
 
 // UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
-func (l *JobLimit) UnmarshalJSON(b []byte) error {
-	_, err := unmarshal(b, l, fields.Deprecated())
-	return err
-}
+func (l *JobLimit) UnmarshalJSON(b []byte) error { return decode(b, l) }
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (c Consumer) MarshalJSON() ([]byte, error) { return marshal(c) }
 
 // UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
-func (c *Consumer) UnmarshalJSON(b []byte) error {
-	_, err := unmarshal(b, c, fields.Deprecated())
-	return err
-}
+func (c *Consumer) UnmarshalJSON(b []byte) error { return decode(b, c) }
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (p Producer) MarshalJSON() ([]byte, error) { return marshal(p) }
 
 // UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
-func (p *Producer) UnmarshalJSON(b []byte) error {
-	_, err := unmarshal(b, p, fields.Deprecated())
-	return err
-}
+func (p *Producer) UnmarshalJSON(b []byte) error { return decode(b, p) }
 
 // MarshalJSON writes durations as seconds.
 func (l Limits) MarshalJSON() ([]byte, error) { return marshal(l) }
@@ -180,6 +150,12 @@ func emptyObject(v reflect.Value) bool {
 		}
 	}
 	return true
+}
+
+// decode is unmarshal for objects that do not keep warnings.
+func decode(data []byte, into any) error {
+	_, err := unmarshal(data, into, fields.Deprecated())
+	return err
 }
 
 // unmarshal reads a whole object strictly. It returns a warning for each deprecated field.

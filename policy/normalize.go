@@ -88,18 +88,10 @@ func (n notes) category(c *Category, r *Retry) {
 	}
 	*c = name
 	entry, _ := name.Policy()
-	if r.MaxAttempts == 0 {
-		r.MaxAttempts = entry.MaxAttempts
-	}
-	if r.InitialBackoff == 0 {
-		r.InitialBackoff = entry.InitialBackoff
-	}
-	if r.MaxBackoff == 0 {
-		r.MaxBackoff = entry.MaxBackoff
-	}
-	if r.BackoffMultiplier == 0 {
-		r.BackoffMultiplier = entry.BackoffMultiplier
-	}
+	r.MaxAttempts = cmp.Or(r.MaxAttempts, entry.MaxAttempts)
+	r.InitialBackoff = cmp.Or(r.InitialBackoff, entry.InitialBackoff)
+	r.MaxBackoff = cmp.Or(r.MaxBackoff, entry.MaxBackoff)
+	r.BackoffMultiplier = cmp.Or(r.BackoffMultiplier, entry.BackoffMultiplier)
 	if r.Jitter == "" {
 		r.Jitter, r.JitterFactor = entry.Jitter, entry.JitterFactor
 	}
