@@ -9,6 +9,7 @@ import (
 
 	"errors"
 	"github.com/tenetdev/tenet/internal/canonical"
+	"github.com/tenetdev/tenet/internal/fields"
 )
 
 // Change is a difference between two documents in one field.
@@ -68,11 +69,7 @@ func addLeaves(found map[string]json.RawMessage, path string, value json.RawMess
 		return nil
 	}
 	for name, inner := range object {
-		full := name
-		if path != "" {
-			full = path + "." + name
-		}
-		if err := addLeaves(found, full, inner); err != nil {
+		if err := addLeaves(found, fields.Join(path, name), inner); err != nil {
 			return err
 		}
 	}

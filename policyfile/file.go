@@ -1,7 +1,6 @@
 package policyfile
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"reflect"
@@ -127,18 +126,11 @@ func (f File) Marshal() ([]byte, error) {
 
 // dump writes a node as YAML.
 func dump(node *yaml.Node) ([]byte, error) {
-	var out bytes.Buffer
-	dumper, err := yaml.NewDumper(&out, yaml.WithV4Defaults(), yaml.WithLineWidth(-1))
+	text, err := yaml.Dump(node, yaml.WithV4Defaults(), yaml.WithLineWidth(-1))
 	if err != nil {
 		return nil, fmt.Errorf("policyfile: %w", err)
 	}
-	if err := dumper.Dump(node); err != nil {
-		return nil, fmt.Errorf("policyfile: %w", err)
-	}
-	if err := dumper.Close(); err != nil {
-		return nil, fmt.Errorf("policyfile: %w", err)
-	}
-	return out.Bytes(), nil
+	return text, nil
 }
 
 func encode(v reflect.Value) (*yaml.Node, error) {

@@ -47,8 +47,8 @@ func load(name string, data []byte, start string) (*yaml.Node, *faults) {
 		c.add(place{}, "", fmt.Sprintf("more than %d lines, strings and marks of lists and objects", maxMarks), "split the document")
 		return nil, c
 	}
-	node, err := c.decode(readable(data), start)
-	if err != nil {
+	node := c.decode(readable(data), start)
+	if node == nil {
 		return nil, c
 	}
 	if problem := expand(node); problem != "" {
@@ -58,10 +58,8 @@ func load(name string, data []byte, start string) (*yaml.Node, *faults) {
 	return node, c
 }
 
-var errRefused = errors.New("refused")
-
-// decode reads the single document of data, and reports errors as faults.
-func (c *faults) decode(data []byte, start string) (*yaml.Node, error) {
+// decode reads the single document of data. It returns nil for one that it refuses, with a fault.
+func (c *faults) decode(data []byte, start string) *yaml.Node {
 	tooDeep := loaderlimits.DepthFunc(func(depth int, _ *loaderlimits.DepthContext) error {
 		if depth > maxDepth {
 			return fmt.Errorf("nested deeper than %d levels", maxDepth)
@@ -69,31 +67,32 @@ func (c *faults) decode(data []byte, start string) (*yaml.Node, error) {
 		return nil
 	})
 	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithV4Defaults(), yaml.WithPlugin(loaderlimits.New(tooDeep)))
-	if err != nil {
-		return nil, fmt.Errorf("policyfile: %w", err)
+	if err != nil { // not reached: the options are valid
+		c.syntax(err)
+		return nil
 	}
 	var document, next yaml.Node
 	err = loader.Load(&document)
 	if errors.Is(err, io.EOF) || err == nil && (len(document.Content) == 0 || isEmpty(document.Content[0])) {
 		c.add(place{}, "", "the document is empty", start)
-		return nil, errRefused
+		return nil
 	}
 	if err == nil {
 		if err = loader.Load(&next); err == nil {
 			c.add(placeOf(&next), "", "more than one document", "keep one document per file")
-			return nil, errRefused
+			return nil
 		}
 	}
 	if !errors.Is(err, io.EOF) {
 		c.syntax(err)
-		return nil, errRefused
+		return nil
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
 		c.add(placeOf(root), "", "expected an object, found "+kindName(root), start)
-		return nil, errRefused
+		return nil
 	}
-	return root, nil
+	return root
 }
 
 func isEmpty(n *yaml.Node) bool {
