@@ -52,9 +52,9 @@ func (c *Converted) has(key string) bool {
 	return ok
 }
 
-// finish returns the result with its report, or the faults of the input.
+// finish returns the result with its report, or the faults of the input. nothing is the fault of an input without policies; "" for none.
 func (c Converted) finish(r *reader, what, nothing string) (Converted, error) {
-	if len(c.Policies) == 0 && c.Defaults.IsZero() && len(r.faults) == 0 {
+	if nothing != "" && len(c.Policies) == 0 && c.Defaults.IsZero() && len(r.faults) == 0 {
 		r.fault("", "%s", nothing)
 	}
 	c.checkNames(r)
@@ -220,28 +220,21 @@ func (o object) objects(name string) []object {
 	return list
 }
 
-func (o object) text(name string) string {
-	v, path := o.take(name)
-	s, ok := v.(string)
-	switch {
-	case ok:
-		o.r.add(Note{Path: path, Fidelity: Exact})
-	case v != nil:
-		o.r.fault(path, "is %s, not a string", kind(v))
-	}
-	return s
-}
+func (o object) text(name string) string { return read[string](o, name, "a string") }
 
-func (o object) flag(name string) bool {
+func (o object) flag(name string) bool { return read[bool](o, name, "true or false") }
+
+// read reads a field of a plain type, which wanted names.
+func read[T any](o object, name, wanted string) T {
 	v, path := o.take(name)
-	b, ok := v.(bool)
+	x, ok := v.(T)
 	switch {
 	case ok:
 		o.r.add(Note{Path: path, Fidelity: Exact})
 	case v != nil:
-		o.r.fault(path, "is %s, not true or false", kind(v))
+		o.r.fault(path, "is %s, not %s", kind(v), wanted)
 	}
-	return b
+	return x
 }
 
 // duration reads protobuf's JSON form of a duration, such as "1.5s".
@@ -324,17 +317,23 @@ func (o object) count(name string) (n int, path string, given bool) {
 }
 
 // skip reports fields without an equivalent in policies.
-func (o object) skip(names ...string) {
+func (o object) skip(names ...string) { o.lose("has no equivalent and is left out", names...) }
+
+// lose reports fields that are left out for a reason.
+func (o object) lose(why string, names ...string) {
 	for _, name := range names {
 		if v, path := o.take(name); v != nil {
-			o.r.lost(path, "has no equivalent and is left out")
+			o.r.lost(path, "%s", why)
 		}
 	}
 }
 
+// names lists the fields that have not been read.
+func (o object) names() []string { return slices.Sorted(maps.Keys(o.fields)) }
+
 // rest reports the fields that have not been read.
 func (o object) rest() {
-	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
+	for _, name := range o.names() {
 		o.r.lost(o.at(name), "is not known and is left out")
 	}
 }

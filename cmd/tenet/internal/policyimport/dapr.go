@@ -125,9 +125,6 @@ func (t templates[T]) unused(d *dapr) {
 	}
 }
 
-// names lists the fields that have not been read.
-func (o object) names() []string { return slices.Sorted(maps.Keys(o.fields)) }
-
 func (d *dapr) target(key string, o object) {
 	p := policy.Policy{Retry: policy.Retry{MaxAttempts: 1}}
 	d.retries.refer(o, "retry", &p.Retry)

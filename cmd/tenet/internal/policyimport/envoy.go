@@ -3,7 +3,6 @@ package policyimport
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -79,7 +78,7 @@ func (e *envoy) visit(o object, n names) {
 	if outliers, ok := o.object("outlier_detection"); ok {
 		e.outliers(outliers, e.cluster(n, outliers.path))
 	}
-	for _, field := range slices.Sorted(maps.Keys(o.fields)) {
+	for _, field := range o.names() {
 		switch x := o.fields[field].(type) {
 		case map[string]any:
 			e.visit(object{r: e.reader, path: o.at(field), fields: x}, names{parent: n.own, around: n.around})
@@ -140,10 +139,8 @@ func (e *envoy) retryPolicy(o object) policy.Policy {
 	}
 	r.MaxAttempts = retries + 1
 	fit(e.reader, path, &r.MaxAttempts, limits.Attempts)
-	if timeout, ok := o.duration("per_try_timeout"); ok {
-		r.TimeoutPerAttempt = timeout
-		fit(e.reader, o.at("per_try_timeout"), &r.TimeoutPerAttempt, positive)
-	}
+	r.TimeoutPerAttempt, _ = o.duration("per_try_timeout")
+	fit(e.reader, o.at("per_try_timeout"), &r.TimeoutPerAttempt, positive)
 	e.backoff(o, r)
 	if limited, ok := o.object("rate_limited_retry_back_off"); ok {
 		e.rateLimited(limited, r)

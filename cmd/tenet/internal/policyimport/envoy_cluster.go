@@ -80,10 +80,7 @@ func (e *envoy) outliers(o object, c *envoyCluster) {
 	if !ok {
 		cooldown = 30 * time.Second // Envoy's default
 	}
-	if cooldown < policy.CallLimits().MinCooldown {
-		e.approximate(o.at("base_ejection_time"), "%s is outside the limits; %s is used", cooldown, policy.CallLimits().MinCooldown)
-		cooldown = policy.CallLimits().MinCooldown
-	}
+	atLeast(e.reader, o.at("base_ejection_time"), &cooldown, policy.CallLimits().MinCooldown)
 	o.skip("interval", "max_ejection_percent", "enforcing_consecutive_5xx", "enforcing_success_rate", "success_rate_minimum_hosts",
 		"success_rate_request_volume", "success_rate_stdev_factor", "consecutive_gateway_failure", "enforcing_consecutive_gateway_failure",
 		"split_external_local_origin_errors", "consecutive_local_origin_failure", "enforcing_consecutive_local_origin_failure",

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/tenetdev/tenet/policy"
@@ -43,12 +42,7 @@ func GRPC(serviceConfig []byte) (Converted, error) {
 	case !anyDefault:
 		r.remark("methodConfig", "gRPC does not retry methods without an entry; write defaults.calls.retry.max_attempts: 1 for the same")
 	}
-	c.Report = r.report()
-	c.checkNames(r)
-	if err := r.err("grpc service config"); err != nil {
-		return Converted{}, err
-	}
-	return c, nil
+	return c.finish(r, "grpc service config", "")
 }
 
 // grpcThrottling reads retryThrottling and reports whether there is one. gRPC allows retries while its bucket is more
@@ -121,7 +115,7 @@ func grpcPolicy(o object, throttled bool) policy.Policy {
 		if timeout == 0 {
 			o.r.fault(o.at("timeout"), "is 0: every call would fail; leave it out for none")
 		}
-		fit(o.r, o.at("timeout"), &p.Retry.OverallTimeout, policy.Range[time.Duration]{Min: policy.CallLimits().MinTimeout, Max: 1<<63 - 1})
+		fit(o.r, o.at("timeout"), &p.Retry.OverallTimeout, positive)
 	}
 	retry, retries := o.object("retryPolicy")
 	hedging, hedges := o.object("hedgingPolicy")
@@ -167,10 +161,8 @@ func grpcRetry(o object, r *policy.Retry) {
 		o.r.fault(o.at("retryableStatusCodes"), "is required and must name a code")
 	}
 	r.ClassifierName = "grpc"
-	if timeout, ok := o.duration("perAttemptRecvTimeout"); ok {
-		r.TimeoutPerAttempt = timeout
-		fit(o.r, o.at("perAttemptRecvTimeout"), &r.TimeoutPerAttempt, policy.Range[time.Duration]{Min: limits.MinTimeout, Max: 1<<63 - 1})
-	}
+	r.TimeoutPerAttempt, _ = o.duration("perAttemptRecvTimeout")
+	fit(o.r, o.at("perAttemptRecvTimeout"), &r.TimeoutPerAttempt, positive)
 	o.rest()
 }
 
@@ -179,10 +171,7 @@ func grpcHedging(o object, p *policy.Policy) {
 	hedges := grpcAttempts(o) - 1
 	fit(o.r, o.at("maxAttempts"), &hedges, limits.Hedges)
 	delay, _ := o.duration("hedgingDelay")
-	if delay < limits.HedgeDelay.Min {
-		o.r.approximate(o.at("hedgingDelay"), "%s is outside the limits; %s is used", delay, limits.HedgeDelay.Min)
-		delay = limits.HedgeDelay.Min
-	}
+	atLeast(o.r, o.at("hedgingDelay"), &delay, limits.HedgeDelay.Min)
 	fit(o.r, o.at("hedgingDelay"), &delay, limits.HedgeDelay)
 	p.Hedge = policy.Hedge{Enabled: true, MaxHedges: hedges, HedgeDelay: delay, TriggerName: policy.TriggerFixed, CancelOnFirstTerminal: true}
 	p.Retry.ClassifierName = "grpc"

@@ -56,10 +56,8 @@ func (r *reader) istioRoute(o object, c *Converted) {
 	}
 	p := policy.Policy{Retry: policy.Retry{MaxAttempts: 3, Jitter: policy.JitterFull, BackoffMultiplier: 2, InitialBackoff: 25 * time.Millisecond}}
 	retry := &p.Retry
-	if timeout, ok := o.span("timeout"); ok {
-		retry.OverallTimeout = timeout // 0 is none
-		fit(r, o.at("timeout"), &retry.OverallTimeout, positive)
-	}
+	retry.OverallTimeout, _ = o.span("timeout") // 0 is none
+	fit(r, o.at("timeout"), &retry.OverallTimeout, positive)
 	if retries, ok := o.object("retries"); ok {
 		r.istioRetries(retries, retry)
 	} else {
@@ -80,10 +78,8 @@ func (r *reader) istioRetries(o object, to *policy.Retry) {
 	if !given {
 		r.remark(path, "is not given, which Istio reads as 0: one attempt is made")
 	}
-	if timeout, ok := o.span("perTryTimeout"); ok {
-		to.TimeoutPerAttempt = timeout
-		fit(r, o.at("perTryTimeout"), &to.TimeoutPerAttempt, positive)
-	}
+	to.TimeoutPerAttempt, _ = o.span("perTryTimeout")
+	fit(r, o.at("perTryTimeout"), &to.TimeoutPerAttempt, positive)
 	if backoff, ok := o.span("backoff"); ok && backoff > 0 {
 		to.InitialBackoff = backoff
 		fit(r, o.at("backoff"), &to.InitialBackoff, policy.CallLimits().Backoff)

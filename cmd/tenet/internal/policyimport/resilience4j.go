@@ -204,15 +204,6 @@ func r4jRetry(o object, p *policy.Policy) {
 	o.skip("failAfterMaxAttempts", "consumeResultBeforeRetryAttempt")
 }
 
-// lose reports fields that are left out for a reason.
-func (o object) lose(why string, names ...string) {
-	for _, name := range names {
-		if v, path := o.take(name); v != nil {
-			o.r.lost(path, "%s", why)
-		}
-	}
-}
-
 func r4jCircuit(o object, p *policy.Policy) {
 	limits := policy.CallLimits()
 	c := policy.Circuit{Kind: policy.CircuitRate, FailureRate: 0.5, MinimumCalls: 100, Window: limits.Circuit.Window}
