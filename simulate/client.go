@@ -174,11 +174,7 @@ func (c *caller) attempt(ctx context.Context) error {
 	}
 	t, r := w.running, g.service.arrive()
 	if !t.answered {
-		if g.hedged {
-			w.Await(end-w.now, ctx, func() bool { return ctx.Err() != nil })
-		} else {
-			w.park(end - w.now)
-		}
+		g.wait(ctx, end-w.now)
 	}
 	if !t.answered {
 		r.task = nil
@@ -197,12 +193,17 @@ func (g *group) travel(ctx context.Context, end time.Duration) bool {
 	}
 	w, d := g.world, g.spec.Network.draw(&g.random)
 	wait := min(d, end-w.now)
-	if g.hedged {
-		w.Await(wait, ctx, func() bool { return ctx.Err() != nil })
-	} else {
-		w.park(wait)
-	}
+	g.wait(ctx, wait)
 	return wait == d && ctx.Err() == nil && !w.ended
+}
+
+// wait waits for d or, in a hedged attempt, until ctx ends.
+func (g *group) wait(ctx context.Context, d time.Duration) {
+	if g.hedged {
+		g.world.Await(d, ctx, func() bool { return ctx.Err() != nil })
+	} else {
+		g.world.park(d)
+	}
 }
 
 func (g *group) gaveUp(ctx context.Context) error {

@@ -42,13 +42,10 @@ func (t Table) IsText(column int) bool {
 // WriteHTML writes the report as one HTML page with plots, for light and dark screens. The page loads nothing and runs no script.
 func (r *Report) WriteHTML(w io.Writer) error {
 	p := page{
-		Heading:    "Simulation",
+		Heading:    cmp.Or(r.Title, "Simulation"),
 		Conditions: fmt.Sprintf("%s of virtual time, seed %d; totals leave out the first %s.", span(r.Duration), r.Seed, span(r.Warmup)),
 		Tables:     r.Tables(),
 		Plots:      r.plots(),
-	}
-	if r.Title != "" {
-		p.Heading = r.Title
 	}
 	if r.Warmup == 0 {
 		p.Conditions = fmt.Sprintf("%s of virtual time, seed %d.", span(r.Duration), r.Seed)

@@ -45,12 +45,8 @@ func Schema() []byte {
 
 // fill sets the defaults.
 func (s *Scenario) fill() {
-	if s.Seed == 0 {
-		s.Seed = 1
-	}
-	if s.Interval == 0 {
-		s.Interval = max(s.Duration/120, time.Millisecond)
-	}
+	s.Seed = cmp.Or(s.Seed, 1)
+	s.Interval = cmp.Or(s.Interval, max(s.Duration/120, time.Millisecond))
 	for name, c := range s.Clients {
 		c.Count = max(c.Count, 1)
 		if c.Job.Type != "" {
@@ -62,12 +58,8 @@ func (s *Scenario) fill() {
 		s.Clients[name] = c
 	}
 	for name, f := range s.Faults {
-		if f.For == 0 {
-			f.For = s.Duration - f.At
-		}
-		if f.Share == 0 {
-			f.Share = 1
-		}
+		f.For = cmp.Or(f.For, s.Duration-f.At)
+		f.Share = cmp.Or(f.Share, 1)
 		s.Faults[name] = f
 	}
 }
