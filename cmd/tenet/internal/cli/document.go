@@ -54,7 +54,7 @@ func NoFile(path string) error {
 	return Fail(ExitNotFound, fmt.Errorf("file %s does not exist", path))
 }
 
-// NotMade explains why a file could not be created, if the cause is its path; otherwise it returns err.
+// NotMade explains why a file could not be created, if the cause is its path; otherwise it returns err, which may be nil.
 func NotMade(path string, err error) error {
 	folder := filepath.Dir(path)
 	switch {
@@ -107,15 +107,21 @@ func (a *App) LoadWithin(ctx context.Context, path string, limits map[policy.Sur
 // Parse is LoadWithin for the text of a document that has already been read.
 func (a *App) Parse(path string, text []byte, limits map[policy.Surface]policy.Limits) (*policyfile.Document, error) {
 	document, err := policyfile.Parse(path, text, policyfile.Options{Limits: limits})
-	if refused, ok := errors.AsType[*policyfile.Error](err); ok {
-		a.PrintFaults(refused.Faults)
-		return nil, Exit(ExitInvalid)
-	}
 	if err != nil {
-		return nil, err
+		return nil, a.Refused(err)
 	}
 	a.PrintFaults(document.Warnings)
 	return document, nil
+}
+
+// Refused prints the faults of an invalid document to stderr, and returns its failure. Other errors it returns as they are.
+func (a *App) Refused(err error) error {
+	refused, ok := errors.AsType[*policyfile.Error](err)
+	if !ok {
+		return err
+	}
+	a.PrintFaults(refused.Faults)
+	return Exit(ExitInvalid)
 }
 
 // PrintFaults prints faults to stderr, with the lines of the document that they are in.

@@ -2,7 +2,6 @@ package policies
 
 import (
 	"bytes"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -34,12 +33,8 @@ Names keep their order, comments their place, and policies their meaning. The re
 				return err
 			}
 			after, err := policyfile.Format(name, before, policyfile.Options{})
-			if refused, ok := errors.AsType[*policyfile.Error](err); ok {
-				a.PrintFaults(refused.Faults)
-				return cli.Exit(cli.ExitInvalid)
-			}
 			if err != nil {
-				return err
+				return a.Refused(err)
 			}
 			switch {
 			case !*write && !*check:

@@ -76,10 +76,7 @@ func printReport(a *cli.App, input, file string, notes []policyimport.Note) erro
 	if err != nil {
 		return err
 	}
-	if err := files.Write(file, append(text, '\n')); err != nil {
-		return cli.NotMade(file, err)
-	}
-	return nil
+	return cli.NotMade(file, files.Write(file, append(text, '\n')))
 }
 
 // documentOf encodes a conversion as a document.

@@ -52,8 +52,8 @@ attempts they took. The recorded means are all three numbers. Only calls of the 
 			return err
 		}
 		if *svg != "" {
-			if err := files.Write(*svg, m.SVG()); err != nil {
-				return cli.NotMade(*svg, err)
+			if err := cli.NotMade(*svg, files.Write(*svg, m.SVG())); err != nil {
+				return err
 			}
 		}
 		return a.Print(*form, m, func(w io.Writer) { writeMap(w, m) })

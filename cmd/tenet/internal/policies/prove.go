@@ -2,7 +2,6 @@ package policies
 
 import (
 	"context"
-	"errors"
 	"io"
 	"strings"
 
@@ -68,11 +67,7 @@ func LoadGraph(ctx context.Context, a *cli.App, path string) (*policyfile.Graph,
 		return nil, err
 	}
 	graph, err := policyfile.ParseGraph(path, text)
-	if refused, ok := errors.AsType[*policyfile.Error](err); ok {
-		a.PrintFaults(refused.Faults)
-		return nil, cli.Exit(cli.ExitInvalid)
-	}
-	return graph, err
+	return graph, a.Refused(err)
 }
 
 func writeSARIF(path string, findings []prove.Finding) error {
@@ -83,10 +78,7 @@ func writeSARIF(path string, findings []prove.Finding) error {
 	if err != nil {
 		return err
 	}
-	if err := files.Write(path, append(log, '\n')); err != nil {
-		return cli.NotMade(path, err)
-	}
-	return nil
+	return cli.NotMade(path, files.Write(path, append(log, '\n')))
 }
 
 func writeFindings(a *cli.App, w io.Writer, findings []prove.Finding, all bool) {

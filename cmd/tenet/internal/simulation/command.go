@@ -11,7 +11,6 @@ import (
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/internal/files"
-	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/simulate"
 )
 
@@ -48,7 +47,7 @@ file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 		}
 		scenario, err := simulate.Parse(args[0], text)
 		if err != nil {
-			return refused(a, err)
+			return a.Refused(err)
 		}
 		options := simulate.Options{Seed: *seed, Bounds: simulate.Bounds{Memory: maxMemory}}
 		if *document != "" {
@@ -63,7 +62,7 @@ file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 			return fmt.Errorf("the simulation would need more than %d GiB: shorten it, lower its rates, or bound its queues", maxMemory>>30)
 		}
 		if err != nil {
-			return refused(a, err)
+			return a.Refused(err)
 		}
 		if err := errors.Join(writeTo(*page, report.WriteHTML), writeTo(*image, report.WriteSVG)); err != nil {
 			return err
@@ -82,19 +81,7 @@ func writeTo(name string, write func(io.Writer) error) error {
 	if err := write(&b); err != nil {
 		return err
 	}
-	if err := files.Write(name, b.Bytes()); err != nil {
-		return cli.NotMade(name, err)
-	}
-	return nil
-}
-
-// refused prints the faults of a scenario.
-func refused(a *cli.App, err error) error {
-	if invalid, ok := errors.AsType[*policyfile.Error](err); ok {
-		a.PrintFaults(invalid.Faults)
-		return cli.Exit(cli.ExitInvalid)
-	}
-	return err
+	return cli.NotMade(name, files.Write(name, b.Bytes()))
 }
 
 // write prints the totals.
