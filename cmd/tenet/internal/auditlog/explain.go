@@ -88,7 +88,7 @@ func locate(a *cli.App, s *audit.Story, file string, document *policyfile.Docume
 			f.Source = fmt.Sprintf("%s:%d: %s", file, line, path)
 			if f.Value != "" && f.Value != now[f.Path] && !warned[path] {
 				warned[path] = true
-				a.Warn("%s:%d: %s is now %s; the log records %s", file, line, f.Path, orDash(now[f.Path]), f.Value)
+				a.Warn("%s:%d: %s is now %s; the log records %s", file, line, f.Path, cmp.Or(now[f.Path], "-"), f.Value)
 			}
 		}
 	}

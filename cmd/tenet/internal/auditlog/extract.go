@@ -1,7 +1,6 @@
 package auditlog
 
 import (
-	"encoding/json"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -41,10 +40,7 @@ before you add it to a repository.`,
 			if err != nil {
 				return err
 			}
-			encoder := json.NewEncoder(a.Stdout)
-			encoder.SetEscapeHTML(false)
-			encoder.SetIndent("", "  ")
-			return encoder.Encode(c)
+			return a.Print(cli.FormJSON, c, nil)
 		})
 	})
 	return cmd

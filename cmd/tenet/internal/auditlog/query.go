@@ -2,6 +2,7 @@ package auditlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -289,7 +290,7 @@ func eventLine(a *cli.App, e *audit.Event) cli.Safe {
 		add("%s", e.Action)
 	}
 	if e.From != "" || e.To != "" {
-		add("%s → %s", orDash(e.From), orDash(e.To))
+		add("%s → %s", cmp.Or(e.From, "-"), cmp.Or(e.To, "-"))
 	}
 	if e.Count > 0 || e.Lost > 0 {
 		add("%d counted, %d lost", e.Count, e.Lost)
@@ -298,13 +299,6 @@ func eventLine(a *cli.App, e *audit.Event) cli.Safe {
 		add("%q", cli.OneLine(message))
 	}
 	return cli.Joined(parts, "  ")
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 // momentOf formats a time with milliseconds.

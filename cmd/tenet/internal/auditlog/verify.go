@@ -102,9 +102,6 @@ func (f *verifyFlags) options(ctx context.Context, a *cli.App) (o audit.VerifyOp
 
 // headsBefore reads heads from the output of audit head, or from the file of heads beside a rotated log.
 func headsBefore(ctx context.Context, a *cli.App, file string, key ed25519.PublicKey) ([]audit.Head, error) {
-	if key != nil {
-		return readHeads(ctx, a, file, key)
-	}
 	text, err := a.ReadFile(ctx, file)
 	if err != nil {
 		return nil, err
@@ -113,14 +110,10 @@ func headsBefore(ctx context.Context, a *cli.App, file string, key ed25519.Publi
 		Segment uint64       `json:"segment"`
 		Heads   []audit.Head `json:"heads"`
 	}
-	if json.Unmarshal(text, &saved) == nil && saved.Segment > 0 {
+	if key == nil && json.Unmarshal(text, &saved) == nil && saved.Segment > 0 {
 		return saved.Heads, nil
 	}
-	s, err := audit.VerifyHeads(text, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return s.Heads, nil
+	return headsIn(file, text, key)
 }
 
 func readHeads(ctx context.Context, a *cli.App, file string, key ed25519.PublicKey) ([]audit.Head, error) {
@@ -128,6 +121,11 @@ func readHeads(ctx context.Context, a *cli.App, file string, key ed25519.PublicK
 	if err != nil {
 		return nil, err
 	}
+	return headsIn(file, text, key)
+}
+
+// headsIn reads the output of audit head, which must be signed unless key is nil.
+func headsIn(file string, text []byte, key ed25519.PublicKey) ([]audit.Head, error) {
 	s, err := audit.VerifyHeads(text, key)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)

@@ -100,9 +100,4 @@ func Brief(d time.Duration) string {
 func Seconds(d time.Duration) float64 { return float64(d) / float64(time.Second) }
 
 // Count formats a number with its noun, for example "1 attempt" or "3 attempts".
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func Count(n int, noun string) string { return Plural(n, noun, noun+"s") }

@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -212,13 +211,10 @@ func catalogCommand(a *cli.App) *cobra.Command {
 			rows = append(rows, catalogResult{c, c.Code(), r})
 		}
 		return a.Print(*form, rows, func(w io.Writer) {
-			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			cli.Fprintln(table, cli.Safe("category\tcode\tattempts\tbackoff\tcap\ttimeout\tjitter"))
-			for _, row := range rows {
+			cli.Table(w, "category\tcode\tattempts\tbackoff\tcap\ttimeout\tjitter", rows, func(row catalogResult) []any {
 				r := row.Retry
-				cli.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s %g\n", row.Category, row.Code, r.MaxAttempts, r.InitialBackoff, r.MaxBackoff, r.TimeoutPerAttempt, r.Jitter, r.JitterFactor)
-			}
-			_ = table.Flush()
+				return []any{row.Category, row.Code, r.MaxAttempts, r.InitialBackoff, r.MaxBackoff, r.TimeoutPerAttempt, fmt.Sprintf("%s %g", r.Jitter, r.JitterFactor)}
+			})
 		})
 	})
 	return cmd
@@ -241,16 +237,9 @@ func limitsCommand(a *cli.App) *cobra.Command {
 }
 
 func writeLimits(w io.Writer, rows []policy.Limits) {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	cli.Fprintln(table, cli.Safe("surface\tfield\tdefault\tlowest\thighest"))
+	var lines [][]any
 	for _, l := range rows {
-		line := func(field string, values ...any) {
-			cli.Fprintf(table, "%s\t%s", l.Surface, field)
-			for _, v := range values {
-				cli.Fprintf(table, "\t%v", v)
-			}
-			cli.Fprintln(table)
-		}
+		line := func(field string, values ...any) { lines = append(lines, append([]any{l.Surface, field}, values...)) }
 		line("max_attempts", l.Attempts.Default, l.Attempts.Min, l.Attempts.Max)
 		line("backoff", l.Backoff.Default, l.Backoff.Min, bound(l.Backoff.Max))
 		line("backoff_cap", capOf(l), l.Cap.Min, bound(l.Cap.Max))
@@ -264,7 +253,7 @@ func writeLimits(w io.Writer, rows []policy.Limits) {
 		line("circuit cooldown", l.Circuit.Cooldown, l.MinCooldown, "")
 		line("circuit window", l.Circuit.Window, l.MinCooldown, l.MaxWindow)
 	}
-	_ = table.Flush()
+	cli.Table(w, "surface\tfield\tdefault\tlowest\thighest", lines, func(cells []any) []any { return cells })
 }
 
 // capOf formats the default cap. Steps have none.

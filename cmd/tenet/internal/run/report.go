@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,12 +64,8 @@ func sentence(t observe.Timeline, err error) error {
 	if !ok {
 		return err
 	}
-	because := failed.Last
-	if because == nil {
-		because = failed.Cause
-	}
 	text := fmt.Sprintf("%s failed after %s in %s: %s", t.Key, cli.Count(failed.Attempts, "attempt"), cli.Brief(t.End.Sub(t.Start)), failed.Reason)
-	if because != nil {
+	if because := cmp.Or(failed.Last, failed.Cause); because != nil {
 		return fmt.Errorf("%s: %w", text, because)
 	}
 	return errors.New(text)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -71,7 +72,7 @@ the record cannot know is counted: see tenet audit replay --what-if.`,
 
 func writeDifference(w io.Writer, d *difference) {
 	for _, c := range d.Fields {
-		cli.Fprintf(w, "%s: %s → %s\n", c.Path, orNone(c.From), orNone(c.To))
+		cli.Fprintf(w, "%s: %s → %s\n", c.Path, cmp.Or(string(c.From), "-"), cmp.Or(string(c.To), "-"))
 	}
 	if len(d.Fields) == 0 {
 		cli.Fprintln(w, "the documents mean the same")

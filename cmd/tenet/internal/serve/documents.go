@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -320,19 +321,12 @@ func compareCommand(a *cli.App) *cobra.Command {
 		}
 		return a.Print(*form, diff, func(w io.Writer) {
 			for _, c := range diff.Fields {
-				cli.Fprintf(w, "%s: %s → %s\n", c.Path, orNone(c.From), orNone(c.To))
+				cli.Fprintf(w, "%s: %s → %s\n", c.Path, cmp.Or(string(c.From), "-"), cmp.Or(string(c.To), "-"))
 			}
 			_, _ = io.WriteString(w, diff.Text)
 		})
 	})
 	return cmd
-}
-
-func orNone(raw []byte) string {
-	if len(raw) == 0 {
-		return "-"
-	}
-	return string(raw)
 }
 
 func rollbackCommand(a *cli.App) *cobra.Command {
