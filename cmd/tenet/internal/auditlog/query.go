@@ -258,9 +258,6 @@ func (p *eventPrinter) finish() error {
 	if p.form != cli.FormJSON && p.form != cli.FormYAML {
 		return nil
 	}
-	if p.list == nil {
-		p.list = []json.RawMessage{}
-	}
 	return p.app.Print(p.form, p.list, func(io.Writer) {})
 }
 

@@ -39,6 +39,9 @@ func (a *App) Print(form string, v any, text func(w io.Writer)) error {
 	case formNone:
 		return nil
 	default:
+		if list := reflect.ValueOf(v); list.Kind() == reflect.Slice && list.IsNil() {
+			v = []any{} // not null
+		}
 		if err := encode(&out, form, v); err != nil {
 			return fmt.Errorf("write the result as %s: %w", form, err)
 		}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
-	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
@@ -27,32 +27,18 @@ func listClientsCommand(a *cli.App) *cobra.Command {
 the one that it runs (applied), and the one that it could not use (refused), with the reason.`,
 		Example: "  tenet clients list --document mail --server https://tenet.example.com",
 	}
-	open.ServerFlags(cmd)
 	var f client.Selection
 	cmd.Flags().StringVar(&f.Document, "document", "", "only programs that follow this document")
 	cmd.Flags().Int64Var(&f.Revision, "revision", 0, "only programs that run this revision")
 	cmd.Flags().StringVar(&f.Label, "label", "", "only programs with this label, as NAME=VALUE")
 	cmd.Flags().BoolVar(&f.Refused, "refused", false, "only programs that could not use a revision")
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		d, err := target(cmd.Context())
-		if err != nil {
-			return err
-		}
-		list, err := d.Clients(cmd.Context(), f)
-		if err != nil {
-			return err
-		}
-		if list == nil {
-			list = []policystore.Client{}
-		}
-		return a.Print(*form, list, func(w io.Writer) {
-			cli.Table(w, "DOCUMENT\tID\tDESIRED\tDELIVERED\tAPPLIED\tREFUSED\tLAST SEEN\tREASON", list, func(c policystore.Client) []any {
-				return []any{c.Document, c.ID, c.Desired, c.Delivered, c.Applied, c.Refused, cli.Clock(c.LastSeen), cli.OneLine(c.Reason)}
-			})
+	return ask(a, cmd, func(ctx context.Context, d *client.Documents, _ []string) ([]policystore.Client, error) {
+		return d.Clients(ctx, f)
+	}, func(w io.Writer, _ []string, list []policystore.Client) {
+		cli.Table(w, "DOCUMENT\tID\tDESIRED\tDELIVERED\tAPPLIED\tREFUSED\tLAST SEEN\tREASON", list, func(c policystore.Client) []any {
+			return []any{c.Document, c.ID, c.Desired, c.Delivered, c.Applied, c.Refused, cli.Clock(c.LastSeen), cli.OneLine(c.Reason)}
 		})
 	})
-	return cmd
 }
 
 // mechanisms is the output of "clients mechanisms".
@@ -69,44 +55,32 @@ opened or refused an attempt since their program started. The text has one line 
 --name or --state asks for those of each program; -o json has both.`,
 		Example: "  tenet clients mechanisms --document mail\n  tenet clients mechanisms --state open -o json",
 	}
-	open.ServerFlags(cmd)
 	var f client.MechanismSelection
 	cmd.Flags().StringVar(&f.Document, "document", "", "only programs that follow this document")
 	cmd.Flags().StringVar(&f.Client, "client", "", "only the program with this ID")
 	cmd.Flags().StringVar(&f.Kind, "kind", "", "breaker, budget or limit")
 	cmd.Flags().StringVar(&f.Name, "name", "", "only this key of a breaker or limit, or budget of this name")
 	cmd.Flags().StringVar(&f.State, "state", "", "open, half_open, closed, exhausted or available")
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return ask(a, cmd, func(ctx context.Context, d *client.Documents, _ []string) (out mechanisms, err error) {
 		if f.Kind != "" && !slices.Contains([]string{"breaker", "budget", "limit"}, f.Kind) {
-			return cli.Usagef("--kind: unknown kind %q; write breaker, budget or limit", f.Kind)
+			return out, cli.Usagef("--kind: unknown kind %q; write breaker, budget or limit", f.Kind)
 		}
 		if f.State != "" && !slices.Contains([]string{"open", "half_open", "closed", "exhausted", "available"}, f.State) {
-			return cli.Usagef("--state: unknown state %q; write open, half_open, closed, exhausted or available", f.State)
+			return out, cli.Usagef("--state: unknown state %q; write open, half_open, closed, exhausted or available", f.State)
 		}
-		d, err := target(cmd.Context())
-		if err != nil {
-			return err
-		}
-		out := mechanisms{Mechanisms: []api.Mechanism{}, Totals: []api.MechanismTotal{}}
-		list, totals, err := d.Mechanisms(cmd.Context(), f)
-		if err != nil {
-			return err
-		}
-		out.Mechanisms, out.Totals = append(out.Mechanisms, list...), append(out.Totals, totals...)
-		return a.Print(*form, out, func(w io.Writer) {
-			if f.Client == "" && f.Name == "" && f.State == "" {
-				cli.Table(w, "DOCUMENT\tKIND\tNAME\tCLIENTS\tOPEN\tHALF OPEN\tEXHAUSTED\tOPENINGS\tREFUSED", out.Totals, func(t api.MechanismTotal) []any {
-					return []any{t.Document, t.Kind, cli.OneLine(t.Name), t.Clients, t.Open, t.HalfOpen, t.Exhausted, t.Openings, t.Refusals}
-				})
-				return
-			}
-			cli.Table(w, "DOCUMENT\tCLIENT\tKIND\tNAME\tSTATE\tSINCE\tOPENINGS\tREFUSED", out.Mechanisms, func(m api.Mechanism) []any {
-				return []any{m.Document, m.Client, m.Kind, cli.OneLine(m.Name), m.State, cli.Clock(m.Since), m.Openings, m.Refusals}
+		list, totals, err := d.Mechanisms(ctx, f)
+		return mechanisms{append([]api.Mechanism{}, list...), append([]api.MechanismTotal{}, totals...)}, err
+	}, func(w io.Writer, _ []string, found mechanisms) {
+		if f.Client == "" && f.Name == "" && f.State == "" {
+			cli.Table(w, "DOCUMENT\tKIND\tNAME\tCLIENTS\tOPEN\tHALF OPEN\tEXHAUSTED\tOPENINGS\tREFUSED", found.Totals, func(t api.MechanismTotal) []any {
+				return []any{t.Document, t.Kind, cli.OneLine(t.Name), t.Clients, t.Open, t.HalfOpen, t.Exhausted, t.Openings, t.Refusals}
 			})
+			return
+		}
+		cli.Table(w, "DOCUMENT\tCLIENT\tKIND\tNAME\tSTATE\tSINCE\tOPENINGS\tREFUSED", found.Mechanisms, func(m api.Mechanism) []any {
+			return []any{m.Document, m.Client, m.Kind, cli.OneLine(m.Name), m.State, cli.Clock(m.Since), m.Openings, m.Refusals}
 		})
 	})
-	return cmd
 }
 
 func pipelinesCommand(a *cli.App) *cobra.Command {
@@ -118,37 +92,23 @@ handed to any reader: sources of jobs, NATS and RabbitMQ know it, files and tabl
 tenet consume --policy server:URL/NAME does.`,
 		Example: "  tenet clients pipelines --document orders\n  tenet clients pipelines --kind consumer --name orders -o json",
 	}
-	open.ServerFlags(cmd)
 	var f client.PipelineSelection
 	cmd.Flags().StringVar(&f.Document, "document", "", "only programs that follow this document")
 	cmd.Flags().StringVar(&f.Client, "client", "", "only the program with this ID")
 	cmd.Flags().StringVar(&f.Kind, "kind", "", "consumer or producer")
 	cmd.Flags().StringVar(&f.Name, "name", "", "only consumers and producers of this name")
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return ask(a, cmd, func(ctx context.Context, d *client.Documents, _ []string) ([]api.Pipeline, error) {
 		if f.Kind != "" && f.Kind != "consumer" && f.Kind != "producer" {
-			return cli.Usagef("--kind: unknown kind %q; write consumer or producer", f.Kind)
+			return nil, cli.Usagef("--kind: unknown kind %q; write consumer or producer", f.Kind)
 		}
-		d, err := target(cmd.Context())
-		if err != nil {
-			return err
-		}
-		list, err := d.Pipelines(cmd.Context(), f)
-		if err != nil {
-			return err
-		}
-		if list == nil {
-			list = []api.Pipeline{}
-		}
-		return a.Print(*form, list, func(w io.Writer) {
-			cli.Table(w, "DOCUMENT\tCLIENT\tKIND\tNAME\tRATE\tFETCHED\tSUCCESS\tEXCEPTION\tFAILED\tRETRIES\tIN FLIGHT\tLAG", list, func(p api.Pipeline) []any {
-				lag := "unknown"
-				if p.LagKnown {
-					lag = strconv.FormatInt(p.Lag, 10)
-				}
-				return []any{p.Document, p.Client, p.Kind, cli.OneLine(p.Name), fmt.Sprintf("%.3g/s", p.Rate), p.Fetched, p.Success, p.Exception, p.Failed, p.Retries, p.InFlight, lag}
-			})
+		return d.Pipelines(ctx, f)
+	}, func(w io.Writer, _ []string, list []api.Pipeline) {
+		cli.Table(w, "DOCUMENT\tCLIENT\tKIND\tNAME\tRATE\tFETCHED\tSUCCESS\tEXCEPTION\tFAILED\tRETRIES\tIN FLIGHT\tLAG", list, func(p api.Pipeline) []any {
+			lag := "unknown"
+			if p.LagKnown {
+				lag = strconv.FormatInt(p.Lag, 10)
+			}
+			return []any{p.Document, p.Client, p.Kind, cli.OneLine(p.Name), fmt.Sprintf("%.3g/s", p.Rate), p.Fetched, p.Success, p.Exception, p.Failed, p.Retries, p.InFlight, lag}
 		})
 	})
-	return cmd
 }

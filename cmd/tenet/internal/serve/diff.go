@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -71,9 +70,7 @@ the record cannot know is counted: see tenet audit replay --what-if.`,
 }
 
 func writeDifference(w io.Writer, d *difference) {
-	for _, c := range d.Fields {
-		cli.Fprintf(w, "%s: %s → %s\n", c.Path, cmp.Or(string(c.From), "-"), cmp.Or(string(c.To), "-"))
-	}
+	writeFields(w, d.Fields)
 	if len(d.Fields) == 0 {
 		cli.Fprintln(w, "the documents mean the same")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
@@ -196,34 +197,20 @@ func listCommand(a *cli.App) *cobra.Command {
 		Use: "list", Short: "List the documents of a server", Args: cobra.NoArgs,
 		Example: "  tenet policy list --server https://tenet.example.com",
 	}
-	open.ServerFlags(cmd)
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		d, err := target(cmd.Context())
-		if err != nil {
-			return err
-		}
-		list, err := d.List(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if list == nil {
-			list = []policystore.Document{}
-		}
-		return a.Print(*form, list, func(w io.Writer) {
-			cli.Table(w, "NAME\tREVISION\tROLLOUT\tFROZEN\tUPDATED", list, func(d policystore.Document) []any {
-				state, frozen := "-", "-"
-				if d.Rollout != nil {
-					state = fmt.Sprintf("revision %d %s", d.Rollout.Candidate, d.Rollout.State)
-				}
-				if d.Freeze != nil {
-					frozen = cli.OneLine(d.Freeze.Reason)
-				}
-				return []any{d.Name, d.Current, state, frozen, cli.Clock(d.Updated)}
-			})
+	return ask(a, cmd, func(ctx context.Context, d *client.Documents, _ []string) ([]policystore.Document, error) {
+		return d.List(ctx)
+	}, func(w io.Writer, _ []string, list []policystore.Document) {
+		cli.Table(w, "NAME\tREVISION\tROLLOUT\tFROZEN\tUPDATED", list, func(d policystore.Document) []any {
+			state, frozen := "-", "-"
+			if d.Rollout != nil {
+				state = fmt.Sprintf("revision %d %s", d.Rollout.Candidate, d.Rollout.State)
+			}
+			if d.Freeze != nil {
+				frozen = cli.OneLine(d.Freeze.Reason)
+			}
+			return []any{d.Name, d.Current, state, frozen, cli.Clock(d.Updated)}
 		})
 	})
-	return cmd
 }
 
 func revisionsCommand(a *cli.App) *cobra.Command {
@@ -240,6 +227,12 @@ func revisionsCommand(a *cli.App) *cobra.Command {
 // showCommand makes a command that reads, or changes, what belongs to a document and prints it.
 func showCommand[T any](a *cli.App, cmd *cobra.Command, read func(*client.Documents, context.Context, string) (T, error), write func(w io.Writer, name string, found T)) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(1)
+	return ask(a, cmd, func(ctx context.Context, d *client.Documents, args []string) (T, error) { return read(d, ctx, args[0]) },
+		func(w io.Writer, args []string, found T) { write(w, args[0], found) })
+}
+
+// ask completes a command that asks a server and prints the answer. Its first argument, if it has any, names a document.
+func ask[T any](a *cli.App, cmd *cobra.Command, read func(context.Context, *client.Documents, []string) (T, error), write func(w io.Writer, args []string, found T)) *cobra.Command {
 	open.ServerFlags(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
@@ -247,11 +240,14 @@ func showCommand[T any](a *cli.App, cmd *cobra.Command, read func(*client.Docume
 		if err != nil {
 			return err
 		}
-		found, err := read(d, cmd.Context(), args[0])
-		if err != nil {
+		found, err := read(cmd.Context(), d, args)
+		switch {
+		case err != nil && len(args) > 0:
 			return missing(args[0], err)
+		case err != nil:
+			return err
 		}
-		return a.Print(*form, found, func(w io.Writer) { write(w, args[0], found) })
+		return a.Print(*form, found, func(w io.Writer) { write(w, args, found) })
 	})
 	return cmd
 }
@@ -266,36 +262,24 @@ func missing(name string, err error) error {
 
 func getCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "get NAME", Short: "Print a revision of a document", Args: cobra.ExactArgs(1),
+		Use: "get NAME", Short: "Print a revision of a document",
 		Long:    "Print a revision of a document: the one in force, unless --revision names another. -o json adds who published it, and when.",
 		Example: "  tenet policy get mail --revision 6 > old.yaml",
 	}
-	open.ServerFlags(cmd)
 	number := cmd.Flags().Int64("revision", 0, "number of the revision (default: the one in force)")
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return showCommand(a, cmd, func(d *client.Documents, ctx context.Context, name string) (r api.Revision, err error) {
 		if *number < 0 {
-			return cli.Usagef("--revision %d: write the number of a revision", *number)
-		}
-		d, err := target(ctx)
-		if err != nil {
-			return err
+			return r, cli.Usagef("--revision %d: write the number of a revision", *number)
 		}
 		if *number == 0 {
-			state, err := d.Get(ctx, args[0])
+			state, err := d.Get(ctx, name)
 			if err != nil {
-				return missing(args[0], err)
+				return r, err
 			}
 			*number = state.Current
 		}
-		r, err := d.Revision(ctx, args[0], *number)
-		if err != nil {
-			return missing(args[0], err)
-		}
-		return a.Print(*form, r, func(w io.Writer) { _, _ = io.WriteString(w, r.Body) })
-	})
-	return cmd
+		return d.Revision(ctx, name, *number)
+	}, func(w io.Writer, _ string, r api.Revision) { _, _ = io.WriteString(w, r.Body) })
 }
 
 func compareCommand(a *cli.App) *cobra.Command {
@@ -303,30 +287,23 @@ func compareCommand(a *cli.App) *cobra.Command {
 		Use: "compare NAME FROM TO", Short: "Compare two revisions of a document, by field and as text", Args: cobra.ExactArgs(3),
 		Example: "  tenet policy compare mail 6 7 --server https://tenet.example.com",
 	}
-	open.ServerFlags(cmd)
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return ask(a, cmd, func(ctx context.Context, d *client.Documents, args []string) (api.Difference, error) {
 		from, fromErr := strconv.ParseInt(args[1], 10, 64)
 		to, toErr := strconv.ParseInt(args[2], 10, 64)
 		if fromErr != nil || toErr != nil || from < 1 || to < 1 {
-			return cli.Usagef("write the numbers of two revisions; tenet policy revisions %s lists them", args[0])
+			return api.Difference{}, cli.Usagef("write the numbers of two revisions; tenet policy revisions %s lists them", args[0])
 		}
-		d, err := target(cmd.Context())
-		if err != nil {
-			return err
-		}
-		diff, err := d.Diff(cmd.Context(), args[0], from, to)
-		if err != nil {
-			return missing(args[0], err)
-		}
-		return a.Print(*form, diff, func(w io.Writer) {
-			for _, c := range diff.Fields {
-				cli.Fprintf(w, "%s: %s → %s\n", c.Path, cmp.Or(string(c.From), "-"), cmp.Or(string(c.To), "-"))
-			}
-			_, _ = io.WriteString(w, diff.Text)
-		})
+		return d.Diff(ctx, args[0], from, to)
+	}, func(w io.Writer, _ []string, diff api.Difference) {
+		writeFields(w, diff.Fields)
+		_, _ = io.WriteString(w, diff.Text)
 	})
-	return cmd
+}
+
+func writeFields(w io.Writer, changes []policyfile.Change) {
+	for _, c := range changes {
+		cli.Fprintf(w, "%s: %s → %s\n", c.Path, cmp.Or(string(c.From), "-"), cmp.Or(string(c.To), "-"))
+	}
 }
 
 func rollbackCommand(a *cli.App) *cobra.Command {

@@ -185,9 +185,6 @@ func tokensCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if list == nil {
-				list = []policystore.Token{}
-			}
 			return a.Print(*form, list, func(w io.Writer) {
 				cli.Table(w, "ID\tNAME\tSCOPES\tQUEUES\tDOCUMENTS\tEXPIRES\tREVOKED", list, func(t policystore.Token) []any {
 					return []any{

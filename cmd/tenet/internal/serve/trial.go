@@ -1,13 +1,13 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
-	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
@@ -43,27 +43,15 @@ func writeTrial(w io.Writer, name string, t api.Trial) {
 
 func endTrialCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "end NAME", Short: "End the trial of a revision", Args: cobra.ExactArgs(1),
+		Use: "end NAME", Short: "End the trial of a revision",
 		Example: "  tenet policy trial end mail --server https://tenet.example.com",
 	}
-	open.ServerFlags(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print which trial would end, without ending it")
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		d, err := target(cmd.Context())
-		if err != nil {
-			return err
+	return showCommand(a, cmd, func(d *client.Documents, ctx context.Context, name string) (api.Trial, error) {
+		t, err := d.Trial(ctx, name)
+		if err == nil && !*dryRun {
+			_, err = d.EndTrial(ctx, name)
 		}
-		t, err := d.Trial(cmd.Context(), args[0])
-		if err != nil {
-			return missing(args[0], err)
-		}
-		if !*dryRun {
-			if _, err := d.EndTrial(cmd.Context(), args[0]); err != nil {
-				return missing(args[0], err)
-			}
-		}
-		return a.Print(*form, t, func(w io.Writer) { writeTrial(w, args[0], t) })
-	})
-	return cmd
+		return t, err
+	}, writeTrial)
 }
