@@ -3,6 +3,7 @@ package open
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +42,7 @@ func Limits(ctx context.Context, a *cli.App, o LimitsOptions) (hub *sharing.Hub,
 	if err != nil {
 		return nil, nil, err
 	}
-	store := &lateLimits{open: func(ctx context.Context) (sharing.Store, func() error, error) { return openLimits(ctx, a, at) }}
+	store := &lateLimits{open: func(ctx context.Context) (*limitStore, error) { return openLimits(ctx, a, at) }}
 	if _, err := store.opened(ctx); err != nil {
 		if failure, ok := errors.AsType[*cli.Failure](err); ok || at.scheme != schemePostgres {
 			if ok {
@@ -80,47 +81,44 @@ func checkUnshared(set *policy.Set, uses func(policy.Key) bool) error {
 	return nil
 }
 
-func openLimits(ctx context.Context, a *cli.App, at location) (sharing.Store, func() error, error) {
-	switch at.scheme {
-	case schemeSQLite:
-		db, err := openSQLite(ctx, at, true)
-		if err != nil {
-			return nil, nil, err
-		}
-		return db.Limits(), db.Close, nil
-	case schemeRedis:
+type limitStore struct {
+	sharing.Store
+	io.Closer
+}
+
+func openLimits(ctx context.Context, a *cli.App, at location) (*limitStore, error) {
+	if at.scheme == schemeRedis {
 		redis.DisableLog() // its lines would mix with the command's log
 		db, err := redis.Open(at.URL, redis.Options{})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		return db.Limits(), db.Close, nil
+		return &limitStore{db.Limits(), db}, nil
 	}
-	db, err := openPostgres(ctx, a, at)
+	all, err := openAll(ctx, a, at, Options{Create: true})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return db.Limits(), db.Close, migrated(ctx, db, false)
+	return &limitStore{all.limits, all}, nil
 }
 
 // lateLimits is a store that is opened when it first answers.
 type lateLimits struct {
-	open func(ctx context.Context) (sharing.Store, func() error, error)
+	open func(ctx context.Context) (*limitStore, error)
 
-	mu        sync.Mutex // guards the fields below
-	store     sharing.Store
-	closeDown func() error
+	mu    sync.Mutex  // guards store
+	store *limitStore // nil until opened
 }
 
 func (s *lateLimits) opened(ctx context.Context) (sharing.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.store == nil {
-		store, closeDown, err := s.open(ctx)
+		store, err := s.open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		s.store, s.closeDown = store, closeDown
+		s.store = store
 	}
 	return s.store, nil
 }
@@ -146,8 +144,8 @@ func (s *lateLimits) Swap(ctx context.Context, states []sharing.State) ([]bool, 
 func (s *lateLimits) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closeDown == nil {
+	if s.store == nil {
 		return nil
 	}
-	return s.closeDown()
+	return s.store.Close()
 }

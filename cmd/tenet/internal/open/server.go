@@ -2,13 +2,10 @@ package open
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
-	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/client"
 )
 
@@ -72,48 +69,5 @@ func serverLog(c *client.Client) *AuditLog {
 
 // serverRecords are the idempotency records of a server, which records changes itself.
 func serverRecords(c *client.Client) *RecordStore {
-	return &RecordStore{Store: c.Records(), Admin: c.Records(), Recorded: true, Close: func() error { return nil }}
-}
-
-// All is everything that a server serves.
-type All struct {
-	Jobs     JobStore
-	Records  *RecordStore
-	Log      AuditStore
-	Policies policystore.Store
-	Close    func() error
-}
-
-// AuditStore is an audit log that is read and written.
-type AuditStore interface {
-	audit.Sink
-	audit.Source
-}
-
-// Everything opens all that a store has. It creates a missing SQLite file.
-func Everything(ctx context.Context, a *cli.App, o Options) (*All, error) {
-	at, _, err := Ref{Flag: "store", URL: o.URL, Use: UseJobs}.locate()
-	if err != nil {
-		return nil, err
-	}
-	if at.scheme == schemeSQLite {
-		db, err := openSQLite(ctx, at, o.Create)
-		if err != nil {
-			return nil, err
-		}
-		log := db.Audit()
-		return &All{
-			Jobs: db.Jobs(), Records: &RecordStore{Store: db.Idempotency(), Admin: db.Idempotency(), Audit: log}, Log: log, Policies: db.Policies(),
-			Close: func() error { return errors.Join(log.Close(), db.Close()) },
-		}, migrated(ctx, db, o.Create)
-	}
-	db, err := openPostgres(ctx, a, at)
-	if err != nil {
-		return nil, err
-	}
-	log := db.Audit()
-	return &All{
-		Jobs: db.Jobs(), Records: &RecordStore{Store: db.Idempotency(), Admin: db.Idempotency(), Audit: log}, Log: log, Policies: db.Policies(),
-		Close: func() error { return errors.Join(log.Close(), db.Close()) },
-	}, migrated(ctx, db, o.Migrate)
+	return &RecordStore{records: c.Records(), Recorded: true, Close: func() error { return nil }}
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/sharing"
 )
 
 // JobTTL is how long the key of a job is kept after its effect: longer than operators take to requeue a job.
@@ -34,11 +36,31 @@ type JobStore interface {
 
 // RecordStore stores idempotency records, and an audit log of their changes.
 type RecordStore struct {
-	idempotency.Store
-	idempotency.Admin
+	records
 	Audit    audit.Sink // nil if the changes are Recorded
 	Recorded bool       // by the server that makes them
 	Close    func() error
+}
+
+type records interface {
+	idempotency.Store
+	idempotency.Admin
+}
+
+// AuditStore is an audit log that is read and written.
+type AuditStore interface {
+	audit.Sink
+	audit.Source
+}
+
+// All is everything that a SQLite file or a PostgreSQL database stores.
+type All struct {
+	Database
+	Jobs     JobStore
+	Records  *RecordStore
+	Log      AuditStore
+	Policies policystore.Store
+	limits   sharing.Store
 }
 
 // Database is a store with migrations.
@@ -87,18 +109,41 @@ func openJobs(ctx context.Context, a *cli.App, r Ref, o Options) (JobStore, erro
 		return nil, err
 	case at.scheme == schemeMemory, at.scheme == schemeSQLite && o.Create && o.DryRun && cli.Missing(at.path):
 		return memory.Open().Jobs(), nil
-	case at.scheme == schemeSQLite:
-		db, err := openSQLite(ctx, at, o.Create && !o.DryRun)
+	}
+	all, err := openAll(ctx, a, at, Options{Create: o.Create && !o.DryRun, Migrate: o.Migrate && !o.DryRun})
+	if err != nil {
+		return nil, err
+	}
+	return all.Jobs, nil
+}
+
+// Everything opens all that the store of --store has.
+func Everything(ctx context.Context, a *cli.App, o Options) (*All, error) {
+	at, _, err := Ref{Flag: "store", URL: o.URL, Use: UseJobs}.locate()
+	if err != nil {
+		return nil, err
+	}
+	return openAll(ctx, a, at, o)
+}
+
+// openAll opens a SQLite file or a PostgreSQL database. It refuses one without all tables, unless the options make them.
+func openAll(ctx context.Context, a *cli.App, at location, o Options) (*All, error) {
+	if at.scheme == schemeSQLite {
+		db, err := openSQLite(ctx, at, o.Create)
 		if err != nil {
 			return nil, err
 		}
-		return db.Jobs(), migrated(ctx, db, false)
+		log := db.Audit()
+		all := &All{db, db.Jobs(), &RecordStore{records: db.Idempotency(), Audit: log, Close: db.Close}, log, db.Policies(), db.Limits()}
+		return all, migrated(ctx, db, false)
 	}
 	db, err := openPostgres(ctx, a, at)
 	if err != nil {
 		return nil, err
 	}
-	return db.Jobs(), migrated(ctx, db, o.Migrate && !o.DryRun)
+	log := db.Audit()
+	all := &All{db, db.Jobs(), &RecordStore{records: db.Idempotency(), Audit: log, Close: db.Close}, log, db.Policies(), db.Limits()}
+	return all, migrated(ctx, db, o.Migrate)
 }
 
 // WithJobs runs f on the job store of --store and closes it.
@@ -127,25 +172,18 @@ func Records(ctx context.Context, a *cli.App, r Ref, create bool) (*RecordStore,
 	if err != nil {
 		return nil, err
 	}
-	switch at.scheme {
-	case schemeSQLite:
-		db, err := openSQLite(ctx, at, create)
-		if err != nil {
-			return nil, err
-		}
-		return &RecordStore{Store: db.Idempotency(), Admin: db.Idempotency(), Audit: db.Audit(), Close: db.Close}, migrated(ctx, db, create)
-	case schemeNATS:
+	if at.scheme == schemeNATS {
 		db, err := natsstore.Open(ctx, at.URL, natsstore.Options{})
 		if err != nil {
 			return nil, err
 		}
-		return &RecordStore{Store: db.Idempotency(), Admin: db.Idempotency(), Audit: db.Audit(), Close: db.Close}, nil
+		return &RecordStore{records: db.Idempotency(), Audit: db.Audit(), Close: db.Close}, nil
 	}
-	db, err := openPostgres(ctx, a, at)
+	all, err := openAll(ctx, a, at, Options{Create: create})
 	if err != nil {
 		return nil, err
 	}
-	return &RecordStore{Store: db.Idempotency(), Admin: db.Idempotency(), Audit: db.Audit(), Close: db.Close}, migrated(ctx, db, false)
+	return all.Records, nil
 }
 
 // Guard opens a guard over the store of --idempotency-store. closeStore closes the store.
