@@ -34,14 +34,7 @@ func (a *App) Structured() bool { return a.LogFormat == FormJSON }
 
 // Warn prints a warning to stderr.
 func (a *App) Warn(format string, args ...any) {
-	text := Textf(format, args...)
-	switch {
-	case a.Level() > slog.LevelWarn:
-	case a.Structured():
-		a.Logger(a.Stderr, false).Warn(string(text))
-	default:
-		Fprintln(a.Stderr, a.Paint(a.Stderr, Yellow, "tenet: warning:"), text)
-	}
+	a.Say(slog.LevelWarn, a.Paint(a.Stderr, Yellow, "tenet: warning:"), format, args...)
 }
 
 // Note prints a line at level info to stderr, after the label unless logs are JSON.

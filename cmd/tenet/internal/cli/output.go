@@ -57,8 +57,7 @@ func encode(w io.Writer, form string, v any) error {
 	case FormJSONL:
 		return encodeLines(w, v)
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
+	e := Lines(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
