@@ -47,7 +47,7 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 		}
 		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {
 			if document := cmp.Or(*file, *alias); document != "" {
-				r, err := whatIf(cmd.Context(), a, log, open.DocumentRef{Name: document, Token: open.Token(cmd)})
+				r, err := whatIf(cmd.Context(), a, log, open.DocumentRef{Name: document, Token: open.Text(cmd, "token")})
 				if err != nil {
 					return err
 				}

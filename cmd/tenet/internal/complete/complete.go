@@ -105,17 +105,9 @@ func offer(a *cli.App, list candidates) cobra.CompletionFunc {
 	}
 }
 
-// flagText returns the value of a flag, or "" if the command does not have it.
-func flagText(cmd *cobra.Command, name string) string {
-	if f := cmd.Flags().Lookup(name); f != nil {
-		return f.Value.String()
-	}
-	return ""
-}
-
 // ofStore returns names from the command's store.
 func ofStore(ctx context.Context, a *cli.App, cmd *cobra.Command, ask func(open.JobStore) ([]string, error)) (names []string) {
-	_ = open.WithJobs(ctx, a, open.Options{URL: flagText(cmd, "store")}, func(s open.JobStore) (err error) {
+	_ = open.WithJobs(ctx, a, open.Options{URL: open.Text(cmd, "store")}, func(s open.JobStore) (err error) {
 		names, err = ask(s)
 		return err
 	})
@@ -172,16 +164,13 @@ func jobStates(context.Context, *cli.App, *cobra.Command) (names []string) {
 	return names
 }
 
-func categories(context.Context, *cli.App, *cobra.Command) (names []string) {
-	for _, c := range policy.Categories() {
-		names = append(names, string(c))
-	}
-	return names
+func categories(context.Context, *cli.App, *cobra.Command) []string {
+	return policy.Category("").Values()
 }
 
 // ofDocument returns the policies of --policy, or nil.
 func ofDocument(ctx context.Context, a *cli.App, cmd *cobra.Command) *policy.Set {
-	path := flagText(cmd, "policy")
+	path := open.Text(cmd, "policy")
 	if path == "" || path == cli.StandardInput {
 		return nil
 	}
@@ -211,7 +200,7 @@ func pipelinesNamed(kind string) candidates {
 }
 
 func periodicNames(ctx context.Context, a *cli.App, cmd *cobra.Command) (names []string) {
-	list, err := periodic.Read(ctx, a, flagText(cmd, "file"))
+	list, err := periodic.Read(ctx, a, open.Text(cmd, "file"))
 	if err != nil {
 		return nil
 	}

@@ -25,9 +25,6 @@ type DocumentRef struct {
 	Limits map[policy.Surface]policy.Limits // instead of the built-in ones
 }
 
-// Token returns the value of a command's --token.
-func Token(cmd *cobra.Command) string { return textOf(cmd, "token") }
-
 // ShadowFlag adds --shadow to a command that runs work under policies.
 func ShadowFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("shadow", "", "document under trial, evaluated beside the one in force without effect: a file, or server:URL/NAME@REV")

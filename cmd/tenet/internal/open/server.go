@@ -25,7 +25,7 @@ func ServerFlags(cmd *cobra.Command) {
 // WithServer returns a context with the server of a command's flags, if they name one. A store on the command line goes before
 // a server in the environment.
 func WithServer(ctx context.Context, cmd *cobra.Command) (context.Context, error) {
-	url := textOf(cmd, "server")
+	url := Text(cmd, "server")
 	byServer, byStore := cli.Given(cmd, "server"), cli.Given(cmd, "store")
 	switch {
 	case byServer && byStore:
@@ -33,7 +33,7 @@ func WithServer(ctx context.Context, cmd *cobra.Command) (context.Context, error
 	case url == "" || byStore:
 		return ctx, nil
 	}
-	o := client.Options{URL: url, Token: textOf(cmd, "token")}
+	o := client.Options{URL: url, Token: Text(cmd, "token")}
 	for _, name := range []string{"show-secrets", "result"} { // "resolve --result" is text
 		if show, err := cmd.Flags().GetBool(name); err == nil && show {
 			o.Secrets = true
@@ -42,8 +42,8 @@ func WithServer(ctx context.Context, cmd *cobra.Command) (context.Context, error
 	return context.WithValue(ctx, targetKey{}, o), nil
 }
 
-// textOf returns the text of a flag, or "" if the command does not have it.
-func textOf(cmd *cobra.Command, name string) string {
+// Text returns the text of a flag, or "" if the command does not have it.
+func Text(cmd *cobra.Command, name string) string {
 	text, _ := cmd.Flags().GetString(name)
 	return text
 }

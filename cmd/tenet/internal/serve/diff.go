@@ -46,7 +46,7 @@ the record cannot know is counted: see tenet audit replay --what-if.`,
 		var documents [2]*policyfile.Document
 		for i, name := range args {
 			var err error
-			if documents[i], err = open.Document(cmd.Context(), a, open.DocumentRef{Name: name, Token: open.Token(cmd)}); err != nil {
+			if documents[i], err = open.Document(cmd.Context(), a, open.DocumentRef{Name: name, Token: open.Text(cmd, "token")}); err != nil {
 				return err
 			}
 		}
