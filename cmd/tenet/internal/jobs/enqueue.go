@@ -73,7 +73,7 @@ and stores it.`,
 			return err
 		}
 		if f.dryRun {
-			f.line.Payload, f.line.Meta = hidden.Payload(f.line.Payload), hidden.Map(f.line.Meta)
+			f.line.Payload, f.line.Meta = hidden.JSON(f.line.Payload), hidden.Map(f.line.Meta)
 			return a.Print(*f.form, f.line, func(w io.Writer) {
 				text, _ := json.Marshal(f.line) // it was parsed or checked
 				cli.Fprintf(w, "would enqueue %s\n", text)

@@ -26,9 +26,6 @@ func (s *Secrets) hide(r *job.Record) *job.Record {
 		return r
 	}
 	hidden := *r
-	hidden.Payload, hidden.Output, hidden.Meta = s.Payload(r.Payload), s.JSON(r.Output), s.Map(r.Meta)
+	hidden.Payload, hidden.Output, hidden.Meta = s.JSON(r.Payload), s.JSON(r.Output), s.Map(r.Meta)
 	return &hidden
 }
-
-// Payload returns a payload that may be printed.
-func (s *Secrets) Payload(raw []byte) []byte { return s.JSON(raw) }

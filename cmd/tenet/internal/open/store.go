@@ -155,6 +155,16 @@ func WithJobs(ctx context.Context, a *cli.App, o Options, f func(JobStore) error
 	return errors.Join(f(store), store.Close())
 }
 
+// Settings returns the settings of a store, none if it does not keep any.
+func Settings(ctx context.Context, s JobStore) ([]job.Setting, error) {
+	store, ok := s.(job.SettingStore)
+	if !ok {
+		return nil, nil
+	}
+	list, _, err := store.Settings(ctx, -1)
+	return list, err
+}
+
 // CheckShared returns an error unless other processes can open the job store of --store too.
 func CheckShared(url string) error {
 	_, _, err := Ref{Flag: "store", URL: url, Use: UseJobs}.locate()

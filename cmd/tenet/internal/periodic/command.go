@@ -138,7 +138,7 @@ func entryOf(p job.Periodic, hidden *jobs.Secrets) (periodicEntry, error) {
 		return e, nil
 	}
 	payload, err := json.Marshal(r.Payload)
-	e.Job.Payload = hidden.Payload(payload)
+	e.Job.Payload = hidden.JSON(payload)
 	return e, err
 }
 
@@ -148,13 +148,8 @@ func merged(ctx context.Context, a *cli.App, file string, s open.JobStore) ([]jo
 	if err != nil {
 		return nil, err
 	}
-	var settings []job.Setting
-	if store, ok := s.(job.SettingStore); ok {
-		if settings, _, err = store.Settings(ctx, -1); err != nil {
-			return nil, err
-		}
-	}
-	return job.PeriodicJobs(defaults, settings), nil
+	settings, err := open.Settings(ctx, s)
+	return job.PeriodicJobs(defaults, settings), err
 }
 
 func periodicListCommand(a *cli.App) *cobra.Command {

@@ -2,7 +2,6 @@ package periodic
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -99,7 +98,7 @@ mistyped.`,
 			return cli.AsUsage(err)
 		}
 		change.known = func(ctx context.Context, s open.JobStore) error {
-			list, err := stored(ctx, s)
+			list, err := open.Settings(ctx, s)
 			if err != nil {
 				return err
 			}
@@ -114,16 +113,6 @@ mistyped.`,
 		return change.make(cmd.Context(), a, x, "deleted")
 	})
 	return cmd
-}
-
-// stored returns the settings of a store, none if it keeps none.
-func stored(ctx context.Context, s open.JobStore) ([]job.Setting, error) {
-	store, ok := s.(job.SettingStore)
-	if !ok {
-		return nil, errors.New("this store does not keep settings")
-	}
-	list, _, err := store.Settings(ctx, -1)
-	return list, err
 }
 
 // settingChange is a command that changes a setting.

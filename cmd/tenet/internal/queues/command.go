@@ -87,11 +87,9 @@ func queues(ctx context.Context, s open.JobStore) ([]queueJSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	var settings []job.Setting
-	if store, ok := s.(job.SettingStore); ok {
-		if settings, _, err = store.Settings(ctx, -1); err != nil {
-			return nil, err
-		}
+	settings, err := open.Settings(ctx, s)
+	if err != nil {
+		return nil, err
 	}
 	found := map[string]queueJSON{}
 	for name, q := range stats {
