@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -106,10 +107,7 @@ func inSeconds(s float64) string { return cli.Brief(time.Duration(s * float64(ti
 // tally lists counts, the highest first.
 func tally[K ~string](counts map[K]int) string {
 	names := slices.SortedFunc(maps.Keys(counts), func(x, y K) int {
-		if counts[x] != counts[y] {
-			return counts[y] - counts[x]
-		}
-		return strings.Compare(string(x), string(y))
+		return cmp.Or(counts[y]-counts[x], cmp.Compare(x, y))
 	})
 	parts := make([]string, len(names))
 	for i, name := range names {

@@ -2,9 +2,11 @@ package demo
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
@@ -111,7 +113,7 @@ func newReport(ctx context.Context, o Options, run ending) (Report, error) {
 }
 
 // records returns all jobs by their unique keys, which are the deliveries' IDs.
-func records(ctx context.Context, s JobStore) (map[string]*job.Record, error) {
+func records(ctx context.Context, s open.JobStore) (map[string]*job.Record, error) {
 	found := map[string]*job.Record{}
 	page := func(after string, limit int) ([]*job.Record, error) { return s.List(ctx, job.Filter{}, after, limit) }
 	for record, err := range paging.All("", 1000, page, func(r *job.Record) string { return r.ID }) {
@@ -182,10 +184,9 @@ func (r *Report) addHistory(history []job.Attempt) {
 type picker struct{ crashed, hardest, dead Story }
 
 func (p *picker) look(s Story, killed string) {
-	lost := false
-	for _, h := range s.History {
-		lost = lost || h.Outcome == job.AttemptLost && killed != "" && strings.Contains(h.Worker, killed)
-	}
+	lost := slices.ContainsFunc(s.History, func(h job.Attempt) bool {
+		return h.Outcome == job.AttemptLost && killed != "" && strings.Contains(h.Worker, killed)
+	})
 	longer := func(than Story) bool { return len(s.History) > len(than.History) }
 	switch {
 	case lost && s.Job.State == job.Completed && longer(p.crashed):

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -23,18 +25,12 @@ var builtinPolicy string
 // Policy is the built-in policy document of the workers, in YAML.
 func Policy() string { return builtinPolicy }
 
-// JobStore is the store that [Run] needs.
-type JobStore interface {
-	job.Store
-	job.Admin
-}
-
 // Options are the options of [Run].
 type Options struct {
 	Seed       uint64
 	Deliveries []Delivery
 	// Store is empty. Workers open it themselves.
-	Store JobStore
+	Store open.JobStore
 	// Worker makes the command of a worker that serves the queues of the deliveries, with short leases, and that stops when
 	// its stdin ends.
 	Worker func() *exec.Cmd
@@ -186,11 +182,7 @@ func (f *fleet) crash(ctx context.Context, anyway bool) error {
 		if err != nil {
 			return err
 		}
-		busy := false
-		for _, r := range running {
-			busy = busy || strings.Contains(r.Worker, mark)
-		}
-		if !busy {
+		if !slices.ContainsFunc(running, func(r *job.Record) bool { return strings.Contains(r.Worker, mark) }) {
 			return nil
 		}
 	}
