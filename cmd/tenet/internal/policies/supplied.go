@@ -58,12 +58,11 @@ func needed(list []*need, of, name string, at policyfile.Fault) []*need {
 	if i < 0 {
 		return append(list, &need{of, []string{name}, at})
 	}
-	if n := list[i]; !slices.Contains(n.names, name) {
+	n := list[i]
+	if !slices.Contains(n.names, name) {
 		n.names = append(n.names, name)
-		if at.Line < n.at.Line {
-			n.at = at
-		}
-	} else if at.Line < n.at.Line {
+	}
+	if at.Line < n.at.Line {
 		n.at = at
 	}
 	return list
