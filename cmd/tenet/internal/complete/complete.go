@@ -146,14 +146,11 @@ func jobIDs(states ...job.State) candidates {
 
 func redriveIDs(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
 	return ofStore(ctx, a, cmd, func(s open.JobStore) (ids []string, err error) {
-		if store, ok := s.(job.Redriver); ok {
-			list, err := store.Redrives(ctx, job.RedriveQuery{Limit: completionJobs})
-			for _, r := range list {
-				ids = append(ids, r.ID)
-			}
-			return ids, err
+		list, err := s.Redrives(ctx, job.RedriveQuery{Limit: completionJobs})
+		for _, r := range list {
+			ids = append(ids, r.ID)
 		}
-		return nil, nil
+		return ids, err
 	})
 }
 

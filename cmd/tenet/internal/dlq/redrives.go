@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -30,24 +29,11 @@ func RedrivesCommand(a *cli.App) *cobra.Command {
 		redriveRateCommand(a))
 }
 
-func redriverOf(s open.JobStore) (job.Redriver, error) {
-	redriver, ok := s.(job.Redriver)
-	if !ok {
-		return nil, errors.New("this store keeps no redrives")
-	}
-	return redriver, nil
-}
-
-func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-// withRedrives opens a store that keeps redrives. A redrive that does not exist is exit code 5, and one whose state does not
+// withRedrives runs f on the job store of --store. A redrive that does not exist is exit code 5, and one whose state does not
 // allow the change 7.
 func withRedrives(ctx context.Context, a *cli.App, url string, f func(job.Redriver) error) error {
 	return open.WithJobs(ctx, a, open.Options{URL: url}, func(s open.JobStore) error {
-		redriver, err := redriverOf(s)
-		if err == nil {
-			err = f(redriver)
-		}
+		err := f(s)
 		switch {
 		case errors.Is(err, job.ErrNotFound):
 			return cli.Fail(cli.ExitNotFound, err)

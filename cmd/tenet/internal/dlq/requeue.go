@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,12 +101,8 @@ ended died again.`,
 			if f.planFlags == (planFlags{}) {
 				return requeue(cmd.Context(), a, s, f)
 			}
-			redriver, err := redriverOf(s)
-			if err != nil {
-				return err
-			}
 			n.Filter = f.filter
-			return f.redrive(cmd.Context(), a, redriver, n)
+			return f.redrive(cmd.Context(), a, s, n)
 		})
 	})
 	return cmd
@@ -256,7 +253,7 @@ func (f *requeueFlags) redrive(ctx context.Context, a *cli.App, s job.Redriver, 
 // follow runs a redrive to its end, or watches one that a server runs.
 func follow(ctx context.Context, s job.Redriver, id string) (job.Redrive, error) {
 	if store, ok := s.(job.RedriveStepper); ok {
-		return job.NewRedriveRunner(store, job.RedriveRunnerOptions{Logger: discard()}).Follow(ctx, id, nil)
+		return job.NewRedriveRunner(store, job.RedriveRunnerOptions{Logger: slog.New(slog.DiscardHandler)}).Follow(ctx, id, nil)
 	}
 	const poll = time.Second
 	for {

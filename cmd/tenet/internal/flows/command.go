@@ -32,20 +32,10 @@ func Command(a *cli.App) *cobra.Command {
 		}.command(a))
 }
 
-// store is a job store that keeps flows.
-type store interface {
-	open.JobStore
-	job.FlowStore
-}
-
-// withFlows opens a store that keeps flows. A flow that does not exist is exit code 5.
-func withFlows(ctx context.Context, a *cli.App, url string, f func(store) error) error {
+// withFlows runs f on the job store of --store. A flow that does not exist is exit code 5.
+func withFlows(ctx context.Context, a *cli.App, url string, f func(open.JobStore) error) error {
 	return open.WithJobs(ctx, a, open.Options{URL: url}, func(s open.JobStore) error {
-		flows, ok := s.(store)
-		if !ok {
-			return job.ErrNoFlows
-		}
-		err := f(flows)
+		err := f(s)
 		if errors.Is(err, job.ErrNotFound) {
 			return cli.Fail(cli.ExitNotFound, fmt.Errorf("the flow does not exist; see: tenet flows list: %w", err))
 		}
@@ -65,7 +55,7 @@ func listCommand(a *cli.App) *cobra.Command {
 		if *limit < 0 {
 			return cli.Usagef("--limit %d: write 0 or more", *limit)
 		}
-		return withFlows(cmd.Context(), a, *url, func(s store) error {
+		return withFlows(cmd.Context(), a, *url, func(s open.JobStore) error {
 			list, err := list(cmd.Context(), s, *limit)
 			if err != nil {
 				return err
@@ -81,7 +71,7 @@ func listCommand(a *cli.App) *cobra.Command {
 }
 
 // list returns the newest flows, all of them for a limit of 0.
-func list(ctx context.Context, s store, limit int) ([]api.Flow, error) {
+func list(ctx context.Context, s open.JobStore, limit int) ([]api.Flow, error) {
 	flows := []api.Flow{}
 	for q := (job.FlowQuery{}); ; {
 		if q.Limit = api.MaxBatch; limit > 0 {
@@ -132,7 +122,7 @@ func inspectCommand(a *cli.App) *cobra.Command {
 		if *limit < 0 {
 			return cli.Usagef("--limit %d: write 0 or more", *limit)
 		}
-		return withFlows(cmd.Context(), a, *url, func(s store) error {
+		return withFlows(cmd.Context(), a, *url, func(s open.JobStore) error {
 			f, err := inspect(cmd.Context(), s, args[0], *limit)
 			if err != nil {
 				return err
@@ -144,7 +134,7 @@ func inspectCommand(a *cli.App) *cobra.Command {
 }
 
 // inspect reads a flow and its first jobs, all of them for a limit of 0.
-func inspect(ctx context.Context, s store, id string, limit int) (f flowJSON, err error) {
+func inspect(ctx context.Context, s open.JobStore, id string, limit int) (f flowJSON, err error) {
 	status, err := s.Flow(ctx, id)
 	if err != nil {
 		return f, err
@@ -217,7 +207,7 @@ func (c change) command(a *cli.App) *cobra.Command {
 	}
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		return withFlows(cmd.Context(), a, *url, func(s store) error {
+		return withFlows(cmd.Context(), a, *url, func(s open.JobStore) error {
 			status, err := s.Flow(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -253,7 +243,7 @@ func (c change) command(a *cli.App) *cobra.Command {
 
 // apply changes the jobs of a flow in pages, each of which is recorded first. It counts the jobs that a cancellation reached through
 // their needs, too.
-func (c change) apply(ctx context.Context, s store, id string, record func([]*job.Record) error) (n int, err error) {
+func (c change) apply(ctx context.Context, s open.JobStore, id string, record func([]*job.Record) error) (n int, err error) {
 	f := job.Filter{Terms: filter.Terms{{Field: job.FieldFlow, Values: filter.Exactly(id)}}}
 	for _, state := range job.States() {
 		if c.action.Applies(state) && (c.action == job.ActionCancel || state == job.Dead || state == job.Cancelled) {

@@ -15,11 +15,10 @@ const searchedBuckets = 1000
 // placesOf returns, in parentheses, how many jobs hold and want the places that a job waits for; "" if it waits for none, or if its
 // bucket is not among the fullest.
 func placesOf(ctx context.Context, s open.JobStore, r *job.Record) (string, error) {
-	limiter, ok := s.(job.Limiter)
-	if !ok || r.State != job.Waiting || r.WaitsFor == job.WaitsForNeeds {
+	if r.State != job.Waiting || r.WaitsFor == job.WaitsForNeeds {
 		return "", nil
 	}
-	list, err := limiter.Limits(ctx)
+	list, err := s.Limits(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -32,7 +31,7 @@ func placesOf(ctx context.Context, s open.JobStore, r *job.Record) (string, erro
 	if !ok {
 		return "", nil
 	}
-	use, err := limiter.LimitUse(ctx, name, searchedBuckets)
+	use, err := s.LimitUse(ctx, name, searchedBuckets)
 	if err != nil {
 		return "", err
 	}

@@ -1,8 +1,6 @@
 package jobs
 
 import (
-	"context"
-	"errors"
 	"io"
 	"strings"
 	"time"
@@ -55,7 +53,7 @@ pass that ID to --below to go on.`,
 			return cli.Usagef("--limit and --within must be above 0")
 		}
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
-			found, err := search(cmd.Context(), s, q)
+			found, err := s.Search(cmd.Context(), q)
 			if err != nil {
 				return err
 			}
@@ -68,14 +66,6 @@ pass that ID to --below to go on.`,
 		})
 	})
 	return cmd
-}
-
-func search(ctx context.Context, s open.JobStore, q job.Search) (job.Found, error) {
-	searcher, ok := s.(job.Searcher)
-	if !ok {
-		return job.Found{}, errors.New("this store cannot be searched; use: tenet jobs list FILTER")
-	}
-	return searcher.Search(ctx, q)
 }
 
 // tellHowFar says on stderr what the search has not looked at, and why.

@@ -26,11 +26,10 @@ const maxUntaken = 5
 // warnUntaken warns of stored jobs that no live worker takes. It prints nothing if no worker runs, because filling a store
 // before its workers start is normal, and ignores errors, because the jobs are stored.
 func warnUntaken(ctx context.Context, a *cli.App, s open.JobStore, kinds map[jobKind]bool) {
-	registry, ok := s.(job.Registry)
-	if !ok || len(kinds) == 0 {
+	if len(kinds) == 0 {
 		return
 	}
-	workers, err := registry.Workers(ctx)
+	workers, err := s.Workers(ctx)
 	if err != nil || len(workers) == 0 {
 		return
 	}

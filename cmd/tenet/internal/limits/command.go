@@ -28,23 +28,6 @@ func Command(a *cli.App) *cobra.Command {
 	return cli.Group("limits", "List and set the limits of queues and job types", "", listCommand(a), setCommand(a))
 }
 
-// limiter is a store of jobs that has limits.
-type limiter interface {
-	open.JobStore
-	job.Limiter
-}
-
-// withLimiter opens a store of jobs that has limits.
-func withLimiter(ctx context.Context, a *cli.App, url string, f func(limiter) error) error {
-	return open.WithJobs(ctx, a, open.Options{URL: url}, func(s open.JobStore) error {
-		store, ok := s.(limiter)
-		if !ok {
-			return errors.New("the store has no limits")
-		}
-		return f(store)
-	})
-}
-
 func listCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List limits with their buckets in use, the fullest first", Args: cobra.NoArgs,
@@ -60,7 +43,7 @@ their order through a retry; WAITING counts the jobs that wait for a place.`,
 		if *buckets < 0 || *buckets > 1000 {
 			return cli.Usagef("--number %d: write a number between 0 and 1000", *buckets)
 		}
-		return withLimiter(cmd.Context(), a, *store, func(s limiter) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			states, err := s.Limits(cmd.Context())
 			if err != nil {
 				return err
@@ -181,7 +164,7 @@ documents apply again.`,
 		if err != nil {
 			return err
 		}
-		return withLimiter(cmd.Context(), a, *store, func(s limiter) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			before, err := job.FindLimit(cmd.Context(), s, setting.LimitName)
 			if err != nil {
 				return err

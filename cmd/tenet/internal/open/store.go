@@ -28,10 +28,16 @@ import (
 // JobTTL is how long the key of a job is kept after its effect: longer than operators take to requeue a job.
 const JobTTL = 30 * 24 * time.Hour
 
-// JobStore is the interface of all job stores.
+// JobStore is the interface of all job stores: those of package adapter, and servers.
 type JobStore interface {
 	job.Store
 	job.Admin
+	job.FlowStore
+	job.Limiter
+	job.Redriver
+	job.Registry
+	job.Searcher
+	job.SettingStore
 }
 
 // RecordStore stores idempotency records, and an audit log of their changes.
@@ -153,16 +159,6 @@ func WithJobs(ctx context.Context, a *cli.App, o Options, f func(JobStore) error
 		return err
 	}
 	return errors.Join(f(store), store.Close())
-}
-
-// Settings returns the settings of a store, none if it does not keep any.
-func Settings(ctx context.Context, s JobStore) ([]job.Setting, error) {
-	store, ok := s.(job.SettingStore)
-	if !ok {
-		return nil, nil
-	}
-	list, _, err := store.Settings(ctx, -1)
-	return list, err
 }
 
 // CheckShared returns an error unless other processes can open the job store of --store too.

@@ -145,10 +145,10 @@ func entryOf(p job.Periodic, hidden *jobs.Secrets) (periodicEntry, error) {
 // merged returns the periodic jobs of a file and a store. Without a store it returns those of the file.
 func merged(ctx context.Context, a *cli.App, file string, s open.JobStore) ([]job.PeriodicState, error) {
 	defaults, err := Read(ctx, a, file)
-	if err != nil {
-		return nil, err
+	var settings []job.Setting
+	if err == nil && s != nil {
+		settings, _, err = s.Settings(ctx, -1)
 	}
-	settings, err := open.Settings(ctx, s)
 	return job.PeriodicJobs(defaults, settings), err
 }
 

@@ -98,7 +98,7 @@ mistyped.`,
 			return cli.AsUsage(err)
 		}
 		change.known = func(ctx context.Context, s open.JobStore) error {
-			list, err := open.Settings(ctx, s)
+			list, _, err := s.Settings(ctx, -1)
 			if err != nil {
 				return err
 			}

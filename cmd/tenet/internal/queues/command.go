@@ -87,7 +87,7 @@ func queues(ctx context.Context, s open.JobStore) ([]queueJSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, err := open.Settings(ctx, s)
+	settings, _, err := s.Settings(ctx, -1)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package recording
 
 import (
 	"context"
-	"errors"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/internal/operation"
@@ -16,14 +15,10 @@ type Change struct {
 }
 
 // Set records a change of a setting, then makes it.
-func Set(ctx context.Context, a *cli.App, s job.Store, c Change) error {
-	store, ok := s.(job.SettingStore)
-	if !ok {
-		return errors.New("this store does not keep settings")
-	}
+func Set(ctx context.Context, a *cli.App, s job.SettingStore, c Change) error {
 	x := c.Setting
 	x.By = Actor()
-	_, err := job.ChangeSetting(ctx, store, x, func(before *job.Setting, _ int64) error {
+	_, err := job.ChangeSetting(ctx, s, x, func(before *job.Setting, _ int64) error {
 		return Put(ctx, a, c.Log, operation.OnSetting(*before, c.Setting))
 	})
 	return err

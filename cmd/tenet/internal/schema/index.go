@@ -64,9 +64,8 @@ type indexChange struct{ drop, dryRun bool }
 
 // changeIndexes returns the indexed fields after the change.
 func changeIndexes(ctx context.Context, s open.JobStore, fields []string, c indexChange) ([]string, error) {
-	searcher, searches := s.(job.Searcher)
-	indexer, indexes := s.(job.Indexer)
-	if !searches || !indexes {
+	indexer, ok := s.(job.Indexer)
+	if !ok {
 		return nil, errors.New("this store has no indexes on fields")
 	}
 	for _, field := range fields {
@@ -77,7 +76,7 @@ func changeIndexes(ctx context.Context, s open.JobStore, fields []string, c inde
 			return nil, fmt.Errorf("index %s: %w", field, err)
 		}
 	}
-	list, err := searcher.Indexes(ctx)
+	list, err := s.Indexes(ctx)
 	if c.dryRun && !c.drop {
 		list = append(list, fields...)
 	}
