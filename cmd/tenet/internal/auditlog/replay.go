@@ -76,13 +76,9 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 }
 
 func writeReplayed(a *cli.App, w io.Writer, r *audit.ReplayReport) {
-	verdict := a.Paint(a.Stdout, cli.Green, "replayed as recorded")
+	verdict, n := a.Paint(a.Stdout, cli.Green, "replayed as recorded"), r.Replayed
 	if r.Diverged > 0 {
-		verdict = a.Paint(a.Stdout, cli.Red, "diverged")
-	}
-	n := r.Replayed
-	if r.Diverged > 0 {
-		n = r.Diverged
+		verdict, n = a.Paint(a.Stdout, cli.Red, "diverged"), r.Diverged
 	}
 	cli.Fprintf(w, "%s: %d of %d calls and jobs; %s, %s and %s computed again\n", verdict, n, r.Works,
 		cli.Count(r.Judgements, "judgement"), cli.Count(r.Decisions, "decision"), cli.Count(r.Delays, "delay"))

@@ -166,8 +166,11 @@ func inspectCommand(a *cli.App) *cobra.Command {
 		}
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			r, history, err := s.Get(cmd.Context(), args[0])
+			if errors.Is(err, job.ErrNotFound) {
+				return cli.Fail(cli.ExitNotFound, fmt.Errorf("job %s: not found", args[0]))
+			}
 			if err != nil {
-				return notFound(args[0], err)
+				return err
 			}
 			unseal(a, codec, r)
 			places, err := placesOf(cmd.Context(), s, r)
@@ -202,13 +205,6 @@ func shown(text []byte) string {
 		return cli.OneLine(seal.String())
 	}
 	return cli.OneLine(string(text))
-}
-
-func notFound(id string, err error) error {
-	if errors.Is(err, job.ErrNotFound) {
-		return cli.Fail(cli.ExitNotFound, fmt.Errorf("job %s: not found", id))
-	}
-	return err
 }
 
 // Write prints a job and its attempts.

@@ -44,10 +44,7 @@ func Limits(ctx context.Context, a *cli.App, o LimitsOptions) (hub *sharing.Hub,
 	}
 	store := &lateLimits{open: func(ctx context.Context) (*limitStore, error) { return openLimits(ctx, a, at) }}
 	if _, err := store.opened(ctx); err != nil {
-		if failure, ok := errors.AsType[*cli.Failure](err); ok || at.scheme != schemePostgres {
-			if ok {
-				return nil, nil, failure
-			}
+		if _, failed := errors.AsType[*cli.Failure](err); failed || at.scheme != schemePostgres {
 			return nil, nil, err
 		}
 		a.Warn("the store of --limits does not answer, so this process has its own share of the limits until it does: %v", err)

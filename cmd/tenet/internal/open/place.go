@@ -44,8 +44,11 @@ type Place struct {
 	end end
 }
 
-// ParsePlace parses the URL of a source or a sink with its parameters.
+// ParsePlace parses the URL of a source or a sink with its parameters. It returns nil without a URL.
 func ParsePlace(r Ref) (*Place, error) {
+	if r.URL == "" {
+		return nil, nil
+	}
 	at, s, err := r.locate()
 	if err != nil {
 		return nil, err

@@ -96,13 +96,13 @@ func (f *pipelineFlags) places(ctx context.Context, a *cli.App, from string) (p 
 	case p.one == nil && f.source == "":
 		return p, cli.Usagef("no %[1]s given; write --%[1]s file:orders.jsonl, or --payload JSON for one transaction", from)
 	}
-	if p.from, err = optionalPlace(from, f.source, open.UseSource); err != nil {
+	if p.from, err = open.ParsePlace(open.Ref{Flag: from, URL: f.source, Use: open.UseSource}); err != nil {
 		return p, err
 	}
-	if p.sink, err = optionalPlace("sink", f.sink, open.UseSink); err != nil {
+	if p.sink, err = open.ParsePlace(open.Ref{Flag: "sink", URL: f.sink, Use: open.UseSink}); err != nil {
 		return p, err
 	}
-	if p.letters, err = optionalPlace("dead-letter", f.deadLetter, open.UseSink); err != nil {
+	if p.letters, err = open.ParsePlace(open.Ref{Flag: "dead-letter", URL: f.deadLetter, Use: open.UseSink}); err != nil {
 		return p, err
 	}
 	for _, to := range []*open.Place{p.sink, p.letters} {
@@ -114,12 +114,4 @@ func (f *pipelineFlags) places(ctx context.Context, a *cli.App, from string) (p 
 		return p, cli.Usagef("--dead-letter %s: this is the file of --sink; name another", f.deadLetter)
 	}
 	return p, nil
-}
-
-// optionalPlace parses the URL of a flag. It returns nil without a URL.
-func optionalPlace(flag, url string, use open.Use) (*open.Place, error) {
-	if url == "" {
-		return nil, nil
-	}
-	return open.ParsePlace(open.Ref{Flag: flag, URL: url, Use: use})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -115,10 +116,7 @@ func (s schedule) draw(a *cli.App, w io.Writer) {
 		cli.Fprintln(w, "no retries: one attempt only")
 		return
 	}
-	var widest time.Duration
-	for _, d := range s.longest {
-		widest = max(widest, d)
-	}
+	widest := slices.Max(s.longest)
 	for i, d := range s.delays {
 		full, whole := cells(d, widest), cells(s.longest[i], widest)
 		cli.Fprintf(w, "%5d  %9s  %s%s\n", i+1, cli.Brief(d), a.Paint(a.Stdout, cli.Cyan, strings.Repeat("█", full)), strings.Repeat("░", whole-full))
