@@ -94,7 +94,7 @@ func (s *subject) rateRefusesHedge(last time.Duration) bool {
 }
 
 func hedgeAlwaysLaunches(s *subject) *answer {
-	if !s.hedges() || hedgeNeverLaunches(s).violated() {
+	if !s.hedges() || hedgeNeverLaunches(s).violated {
 		return nil
 	}
 	h := &s.policy.Hedge

@@ -120,7 +120,7 @@ func (p *prover) check(r *Rule, s *subject) {
 		return // the rule does not apply
 	}
 	at := p.document.Locate(s.key, "")
-	if a.violated() {
+	if a.violated {
 		at = p.locate(s, a.field)
 	}
 	p.add(r, at, a)
@@ -137,7 +137,7 @@ func (p *prover) locate(s *subject, field string) policyfile.Fault {
 
 func (p *prover) add(r *Rule, at policyfile.Fault, a *answer) {
 	f := Finding{Code: r.Code, Severity: r.Severity, Verdict: Holds, Message: a.message, Path: at.Path, Line: at.Line, Column: at.Column}
-	if a.violated() {
+	if a.violated {
 		if p.seen[[2]string{r.Code, at.Path}] {
 			return
 		}

@@ -49,17 +49,15 @@ func ruleOf(code string) *Rule {
 
 // answer is a rule's verdict on one subject.
 type answer struct {
-	message string
-	field   string // of the policy, at which a violation is reported
-	broken  bool
-	example *Counterexample
+	message  string
+	violated bool
+	field    string // of the policy, at which a violation is reported
+	example  *Counterexample
 }
-
-func (a *answer) violated() bool { return a.broken }
 
 // breaks makes the answer a violation.
 func (a *answer) breaks(field, message string) *answer {
-	a.broken, a.field, a.message = true, field, message
+	a.violated, a.field, a.message = true, field, message
 	return a
 }
 
