@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
@@ -49,7 +48,7 @@ func (m *simulation) newExecutor(keys int) *retry.Executor {
 }
 
 // newGroup makes a group of callers, which share an executor if there is one. name identifies the group's random numbers.
-func (m *simulation) newGroup(name string, spec Client, shared *retry.Executor) (*group, error) {
+func (m *simulation) newGroup(name string, spec Client, shared *retry.Executor) *group {
 	g := &group{
 		simulation: m, spec: spec, key: policy.ParseKey(spec.Policy), service: m.services[spec.Service], single: spec.Policy == "" && spec.Job.Type == "",
 		random: newStream(m.seed, name), windows: make([]ClientSample, m.samples), latency: make([]histogram, m.samples), peak: 1,
@@ -57,13 +56,10 @@ func (m *simulation) newGroup(name string, spec Client, shared *retry.Executor) 
 	g.total.Reasons = map[string]int64{}
 	if spec.Job.Type != "" {
 		g.jobs = newFleet(g)
-		return g, nil
+		return g
 	}
 	if !g.single {
-		p, err := m.policies.Policy(context.Background(), g.key)
-		if err != nil {
-			return nil, fmt.Errorf("simulate: %w", err)
-		}
+		p, _ := m.policies.Policy(context.Background(), g.key) // a Set never fails
 		g.hedged = p.Hedge.Enabled
 	}
 	for range spec.Count {
@@ -74,7 +70,7 @@ func (m *simulation) newGroup(name string, spec Client, shared *retry.Executor) 
 		c.call, c.operation = func() { _ = c.do() }, c.attempt
 		g.members = append(g.members, c)
 	}
-	return g, nil
+	return g
 }
 
 // start schedules the group's first call.

@@ -69,9 +69,7 @@ func (s *Scenario) Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Bounds.reached(0, m.world.held) {
 		return nil, ErrTooLarge
 	}
-	if err := m.build(); err != nil {
-		return nil, err
-	}
+	m.build()
 	m.world.interrupt = ctx.Done()
 	m.world.run(s.Duration)
 	if err := ctx.Err(); err != nil {
@@ -97,7 +95,7 @@ func (s *Scenario) size(samples int) int {
 }
 
 // build makes services and clients, in the order of their names.
-func (m *simulation) build() error {
+func (m *simulation) build() {
 	s := m.scenario
 	for name, spec := range s.Services {
 		m.services[name] = &service{
@@ -112,19 +110,13 @@ func (m *simulation) build() error {
 	for name, spec := range s.Services {
 		executor := m.newExecutor(len(spec.Calls))
 		for _, to := range slices.Sorted(maps.Keys(spec.Calls)) {
-			g, err := m.newGroup("call "+name+" "+to, Client{Service: to, Policy: spec.Calls[to].Policy, Count: 1}, executor)
-			if err != nil {
-				return err
-			}
+			g := m.newGroup("call "+name+" "+to, Client{Service: to, Policy: spec.Calls[to].Policy, Count: 1}, executor)
 			m.services[name].calls = append(m.services[name].calls, g.members[0])
 			m.groups[name+" → "+to] = g
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Clients)) {
-		g, err := m.newGroup("client "+name, s.Clients[name], nil)
-		if err != nil {
-			return err
-		}
+		g := m.newGroup("client "+name, s.Clients[name], nil)
 		for _, fault := range slices.Sorted(maps.Keys(s.Faults)) {
 			if f := s.Faults[fault]; f.Client == name {
 				g.faults = append(g.faults, f)
@@ -134,7 +126,6 @@ func (m *simulation) build() error {
 		g.start()
 	}
 	m.world.at(0, m)
-	return nil
 }
 
 // sample returns the index of the current sample.
