@@ -76,9 +76,7 @@ func locate(a *cli.App, s *audit.Story, file string, document *policyfile.Docume
 	for i := range s.Steps {
 		key := document.Set.KeyNamed(cmp.Or(s.Steps[i].Key, s.Key))
 		now := map[string]string{}
-		if p, err := cli.PolicyOf(document.Set, key); err == nil {
-			fields.Each("", reflect.ValueOf(*p), func(path string, v reflect.Value) { now[path] = fields.Text(v) })
-		}
+		fields.Each("", reflect.ValueOf(*cli.PolicyOf(document.Set, key)), func(path string, v reflect.Value) { now[path] = fields.Text(v) })
 		for j := range s.Steps[i].Fields {
 			f := &s.Steps[i].Fields[j]
 			path, line := document.Origin(key, f.Path)

@@ -154,12 +154,9 @@ func (a *App) PrintFaults(faults []policyfile.Fault) {
 }
 
 // PolicyOf returns the policy of a key.
-func PolicyOf(set *policy.Set, key policy.Key) (*policy.Policy, error) {
-	p, err := set.Policy(context.Background(), key)
-	if err != nil {
-		return nil, fmt.Errorf("policy of %s: %w", key, err)
-	}
-	return p, nil
+func PolicyOf(set *policy.Set, key policy.Key) *policy.Policy {
+	p, _ := set.Policy(context.Background(), key) // a Set never fails
+	return p
 }
 
 // FaultResult is a fault of a document in JSON output.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
@@ -130,8 +131,8 @@ func records(ctx context.Context, s open.JobStore) (map[string]*job.Record, erro
 func boundOf(set *policy.Set, keys []policy.Key, requests int) *Bound {
 	name := ""
 	for i, key := range keys {
-		p, err := set.Policy(context.Background(), key)
-		if err != nil || i > 0 && p.Retry.Budget.Name != name || p.Hedge.Budget.Name != "" && p.Hedge.Budget.Name != p.Retry.Budget.Name {
+		p := cli.PolicyOf(set, key)
+		if i > 0 && p.Retry.Budget.Name != name || p.Hedge.Budget.Name != "" && p.Hedge.Budget.Name != p.Retry.Budget.Name {
 			return nil
 		}
 		name = p.Retry.Budget.Name

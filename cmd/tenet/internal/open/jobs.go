@@ -93,11 +93,7 @@ func (e *jobsEnd) sink(ctx context.Context, a *cli.App, options SinkOptions) (Si
 	}
 	o := jobs.SinkOptions{Type: e.jobType, Queue: e.queue}
 	if key := policy.JobKey(e.queue, e.jobType); options.Set.Named(key) {
-		found, err := cli.PolicyOf(options.Set, key)
-		if err != nil {
-			return nil, errors.Join(err, store.Close())
-		}
-		o.Retry = job.NewExponentialBackoff(found.Retry)
+		o.Retry = job.NewExponentialBackoff(cli.PolicyOf(options.Set, key).Retry)
 	}
 	codec, err := Codec(ctx, a, e.keys, func() *policy.Set { return options.Set })
 	if err != nil {

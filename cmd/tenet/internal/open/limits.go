@@ -66,11 +66,7 @@ func checkUnshared(set *policy.Set, uses func(policy.Key) bool) error {
 		return nil
 	}
 	for _, key := range set.Keys() {
-		p, err := cli.PolicyOf(set, key)
-		if err != nil || !uses(key) {
-			continue
-		}
-		if parts := set.Shared(p); len(parts) > 0 {
+		if parts := set.Shared(cli.PolicyOf(set, key)); uses(key) && len(parts) > 0 {
 			return cli.Usagef("%s shares its %s with other processes; name their store with --limits %s, or remove scope: shared from the document",
 				key, strings.Join(parts, " and its "), UseLimits.Forms())
 		}

@@ -172,8 +172,7 @@ func find(ctx context.Context, a *cli.App, file, name string) (*policyfile.Docum
 	if !document.Set.Named(key) {
 		a.Warn("%s does not name %s; its defaults apply", file, key)
 	}
-	p, err := cli.PolicyOf(document.Set, key)
-	return document, p, err
+	return document, cli.PolicyOf(document.Set, key), nil
 }
 
 func schemaCommand(a *cli.App) *cobra.Command {

@@ -85,10 +85,7 @@ func mapOf(ctx context.Context, a *cli.App, graphFile, file string) (*amplify.Ma
 		if !document.Set.Named(key) {
 			return amplify.Work{}, fmt.Errorf("%s has no policy for key %q; add one, or give attempts in place of the key", file, name)
 		}
-		p, err := cli.PolicyOf(document.Set, key)
-		if err != nil {
-			return amplify.Work{}, err
-		}
+		p := cli.PolicyOf(document.Set, key)
 		return amplify.Work{Policy: p, Within: p.Retry.OverallTimeout}, nil
 	})
 	if err != nil {

@@ -24,10 +24,7 @@ func needsCode(file string, d *policyfile.Document) []policyfile.Fault {
 	var classifiers, classes []*need
 	anyKey := []policy.Key{{Name: "any"}, policy.JobKey("any", "any")} // stand for keys that have only the defaults
 	for _, key := range append(d.Set.Keys(), anyKey...) {
-		p, err := cli.PolicyOf(d.Set, key)
-		if err != nil {
-			continue // a fault, which is reported separately
-		}
+		p := cli.PolicyOf(d.Set, key)
 		place := func(field string) policyfile.Fault {
 			path, line := d.Origin(key, field)
 			return policyfile.Fault{File: file, Line: line, Column: 1, Path: path, Warning: true}

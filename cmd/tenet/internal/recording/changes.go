@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -35,13 +36,9 @@ func (c *Changes) Record(next *policy.Set) {
 		return
 	}
 	for _, key := range next.Keys() {
-		to, err := next.Policy(c.ctx, key)
-		from, fromErr := c.last.Policy(c.ctx, key)
-		if err != nil || fromErr == nil && from.Meta.Revision == to.Meta.Revision {
+		from, to := cli.PolicyOf(c.last, key), cli.PolicyOf(next, key)
+		if from.Meta.Revision == to.Meta.Revision {
 			continue
-		}
-		if fromErr != nil {
-			from = nil
 		}
 		if err := c.log.PolicyChanged(c.ctx, audit.PolicyChange{From: from, To: to, Actor: Actor(), Detail: "the document was changed"}); err != nil {
 			c.warn.Warn("a change of policy could not be recorded", "key", key.String(), "error", err)

@@ -75,10 +75,7 @@ func (r *runner) load(ctx context.Context) error {
 
 // effective returns the policy in force: the document's with the flags applied. It warns of values that the limits changed.
 func (r *runner) effective() (*policy.Policy, error) {
-	found, err := cli.PolicyOf(r.set, r.key)
-	if err != nil {
-		return nil, err
-	}
+	found := cli.PolicyOf(r.set, r.key)
 	if r.flags.document.Path != "" && !r.set.Named(r.key) {
 		r.Warn("%s does not name %s; its defaults apply", r.flags.document.Path, r.key)
 	}
