@@ -167,9 +167,7 @@ func (s *sink) lines(list []stored) []string {
 // holds fails the case unless a list has exactly the lines of the entries, in order.
 func (s *sink) holds(list []stored, want ...audit.Entry) {
 	s.Helper()
-	if diff := cmp.Diff(linesOf(want), s.lines(list)); diff != "" {
-		s.Fatalf("lines (-want +got):\n%s", diff)
-	}
+	noDiff(s, "lines", cmp.Diff(linesOf(want), s.lines(list)))
 }
 
 func linesOf(entries []audit.Entry) []string {
@@ -190,9 +188,7 @@ func (s *sink) headsAre(want ...audit.Head) {
 	if len(want)+len(got) == 0 {
 		return
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.Fatalf("heads (-want +got):\n%s", diff)
-	}
+	noDiff(s, "heads", cmp.Diff(want, got))
 }
 
 // chain makes the entries of a chain.

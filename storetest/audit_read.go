@@ -161,9 +161,7 @@ func follow(s *sink, writers []audit.Sink) {
 			}
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.Fatalf("lines by chain (-want +got):\n%s", diff)
-	}
+	noDiff(s, "lines by chain", cmp.Diff(want, got))
 	s.headsAre(heads...)
 	s.Logf("%d looks at %d events", looks, len(followed))
 }

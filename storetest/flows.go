@@ -69,12 +69,8 @@ func (g *graph) states(want map[string]job.State) {
 	for name := range want {
 		got[name] = g.record(g.ids[name]).State
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		g.Fatalf("J20: states (-want +got):\n%s", diff)
-	}
-	if diff := g.miscounted(); diff != "" {
-		g.Fatalf("J20: status (-want +got):\n%s", diff)
-	}
+	noDiff(g, "J20: states", cmp.Diff(want, got))
+	noDiff(g, "J20: status", g.miscounted())
 }
 
 // miscounted compares the counts of the flow with its nodes.

@@ -186,13 +186,9 @@ func (m *flowModel) compare(t *rapid.T) {
 	for _, r := range m.g.list(m.g.of()) {
 		got[r.Node] = r.State
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("J20: states (-model +store):\n%s", diff)
-	}
+	noDiff(t, "J20: states", cmp.Diff(want, got))
 	if len(got) > 0 {
-		if diff := m.g.miscounted(); diff != "" {
-			t.Fatalf("J20: status (-want +got):\n%s", diff)
-		}
+		noDiff(t, "J20: status", m.g.miscounted())
 	}
 }
 

@@ -172,9 +172,7 @@ func (s *keys) must(err, want error) {
 // same fails the case unless two records are equal.
 func (s *keys) same(want, got idempotency.Record) {
 	s.Helper()
-	if diff := cmp.Diff(want, got, equateEmpty()); diff != "" {
-		s.Fatalf("record (-want +got):\n%s", diff)
-	}
+	noDiff(s, "record", cmp.Diff(want, got, cmpopts.EquateEmpty()))
 }
 
 // unchanged runs f and checks that the record of an ID is the same before and after.
@@ -308,6 +306,3 @@ func (s *keys) together(n int, f func(store idempotency.Store, i int)) {
 	close(start)
 	group.Wait()
 }
-
-// equateEmpty compares records and treats nil and empty bytes as equal.
-func equateEmpty() cmp.Option { return cmpopts.EquateEmpty() }

@@ -59,9 +59,7 @@ func beginCases() []keysCase {
 			s.unchanged(r.ID, func() {
 				b := s.begin(replaySafe(r.ID), idempotency.Refuse)
 				s.same(r, b.Record)
-				if diff := cmp.Diff(&idempotency.Failure{Type: "t", Message: "insufficient funds"}, b.Record.Failure); diff != "" {
-					s.Fatalf("failure (-want +got):\n%s", diff)
-				}
+				noDiff(s, "failure", cmp.Diff(&idempotency.Failure{Type: "t", Message: "insufficient funds"}, b.Record.Failure))
 			})
 		}},
 		{name: "I3/a released record is claimed anew, and attempts continue", run: func(s *keys) {

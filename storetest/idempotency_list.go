@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenetdev/tenet/idempotency"
 )
@@ -72,9 +73,7 @@ func listCases() []keysCase {
 				}
 				after = list[len(list)-1].ID
 			}
-			if diff := cmp.Diff(want, got, equateEmpty()); diff != "" {
-				s.Fatalf("records (-want +got):\n%s", diff)
-			}
+			noDiff(s, "records", cmp.Diff(want, got, cmpopts.EquateEmpty()))
 		}},
 		{name: "I2/a list is of a scope", run: func(s *keys) {
 			t := tenant()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/tenetdev/tenet/idempotency"
@@ -84,9 +85,7 @@ func (m *keyModel) begin(t *rapid.T) {
 	if !m.s.virtual {
 		want.Record, want.RetryAfter = timesOf(want.Record, got.Record), got.RetryAfter
 	}
-	if diff := cmp.Diff(want, got, equateEmpty()); diff != "" {
-		t.Fatalf("I3: begin of %+v (-want +got):\n%s", req, diff)
-	}
+	noDiff(t, fmt.Sprintf("I3: begin of %+v", req), cmp.Diff(want, got, cmpopts.EquateEmpty()))
 	if write {
 		m.records[req.ID] = &want.Record
 	}
@@ -199,8 +198,6 @@ func (m *keyModel) compare(t *rapid.T) {
 		if err != nil {
 			t.Fatalf("Get: %v; want %+v", err, *want)
 		}
-		if diff := cmp.Diff(*want, got, equateEmpty()); diff != "" {
-			t.Fatalf("I2: %s (-want +got):\n%s", fmt.Sprint(id), diff)
-		}
+		noDiff(t, fmt.Sprint("I2: ", id), cmp.Diff(*want, got, cmpopts.EquateEmpty()))
 	}
 }

@@ -141,9 +141,7 @@ func adminCases() []jobsCase {
 			want := idsOf(s.enqueue(make([]job.Insert, 20)...))
 			page, err := s.List(s.ctx, job.Filter{}, want[4], 5)
 			s.must(err, nil)
-			if diff := cmp.Diff(want[5:10], namesOf(page)); diff != "" {
-				s.Fatalf("page (-want +got):\n%s", diff)
-			}
+			noDiff(s, "page", cmp.Diff(want[5:10], namesOf(page)))
 			page, err = s.List(s.ctx, job.Filter{Queue: queue}, want[19], 5)
 			if err != nil || len(page) != 0 {
 				s.Fatalf("after the last: %v, %v", namesOf(page), err)
@@ -167,9 +165,7 @@ func adminCases() []jobsCase {
 				q.OldestReady, q.Activity = 0, job.Activity{}
 				stats[name] = q
 			}
-			if diff := cmp.Diff(want, stats); diff != "" {
-				s.Fatalf("statistics (-want +got):\n%s", diff)
-			}
+			noDiff(s, "statistics", cmp.Diff(want, stats))
 		}},
 		{name: "J13/statistics tell how long the oldest ready job has waited", run: func(s *jobs) {
 			s.enqueue(job.Insert{Priority: 9, RunAt: s.clock().Add(-time.Hour)}, job.Insert{RunAt: s.clock().Add(-time.Minute)}, job.Insert{RunAt: s.clock().Add(time.Minute)})

@@ -68,9 +68,7 @@ func causesCount(s *jobs) {
 	}
 	want = job.SortCauses(want, 100)
 	got := s.causes(job.Filter{})
-	if diff := cmp.Diff(want, got.Groups, cmpopts.IgnoreFields(job.CauseGroup{}, "FirstSeen", "LastSeen")); diff != "" {
-		s.Errorf("groups (-want +got):\n%s", diff)
-	}
+	noDiff(s, "groups", cmp.Diff(want, got.Groups, cmpopts.IgnoreFields(job.CauseGroup{}, "FirstSeen", "LastSeen")))
 	if got.Looked != 0 || got.More {
 		s.Errorf("%+v", got)
 	}
@@ -172,7 +170,5 @@ func (s *jobs) checkCauses(want map[causeName]int) {
 			s.Errorf("J23: group %+v", g)
 		}
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(causeName{})); diff != "" {
-		s.Errorf("J23: dead jobs by cause (-list +counts):\n%s", diff)
-	}
+	noDiff(s, "J23: dead jobs by cause, as listed and as counted", cmp.Diff(want, got, cmp.AllowUnexported(causeName{})))
 }

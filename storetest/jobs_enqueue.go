@@ -22,9 +22,7 @@ func enqueueCases() []jobsCase {
 				list, want = append(list, job.Insert{ID: id, Queue: fmt.Sprint("q", i%3), Priority: i % 10}), append(want, id)
 			}
 			receipts := s.enqueue(list...)
-			if diff := cmp.Diff(want, idsOf(receipts)); diff != "" {
-				s.Fatalf("receipts (-want +got):\n%s", diff)
-			}
+			noDiff(s, "receipts", cmp.Diff(want, idsOf(receipts)))
 			known := []job.Durability{job.InMemory, job.GroupCommitted, job.Fsynced, job.InTransaction}
 			for _, r := range receipts {
 				if r.Existed || !slices.Contains(known, r.Durability) {
@@ -36,9 +34,7 @@ func enqueueCases() []jobsCase {
 			n := sized(10_000, 2_000)
 			want := idsOf(s.enqueue(make([]job.Insert, n)...))
 			slices.Sort(want)
-			if diff := cmp.Diff(want, namesOf(s.list(job.Filter{}))); diff != "" {
-				s.Fatalf("stored (-want +got):\n%s", diff)
-			}
+			noDiff(s, "stored", cmp.Diff(want, namesOf(s.list(job.Filter{}))))
 			if got := s.lease(queue, n, long); len(got) != n {
 				s.Fatalf("claimed %d", len(got))
 			}

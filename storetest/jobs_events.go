@@ -61,9 +61,7 @@ func eventCases() []jobsCase {
 				s.Errorf("the last is %d; events:\n%s", last, diff)
 			}
 			some, _ := s.watch(r, 2, 3)
-			if diff := cmp.Diff(want[2:5], some); diff != "" {
-				s.Error(diff)
-			}
+			noDiff(s, "a page of events", cmp.Diff(want[2:5], some))
 			if list, last := s.watch(r, -1, 100); len(list) != 0 || last != 6 {
 				s.Errorf("from the end: %d events, the last is %d", len(list), last)
 			}

@@ -108,9 +108,8 @@ func leaseCases() []jobsCase {
 			s.change(job.ActionRetry, job.Filter{IDs: []string{r.ID}}, 1)
 			again := s.take(long)
 			s.unchanged(r.ID, func() { s.must(s.settle(r.Ref(), job.KindComplete), nil) })
-			if _, got := s.job(r.ID); !cmp.Equal(got, want) {
-				s.Errorf("history %s", cmp.Diff(want, got))
-			}
+			_, got := s.job(r.ID)
+			noDiff(s, "history", cmp.Diff(want, got))
 			s.must(s.settle(again.Ref(), job.KindComplete), nil)
 			if _, got := s.job(r.ID); len(got) != 2 || !cmp.Equal(got[:1], want) || got[1].Fence != again.Fence {
 				s.Errorf("history %+v", got)
@@ -356,12 +355,8 @@ func (s *jobs) unchanged(id string, f func()) {
 	before, historyBefore := s.job(id)
 	f()
 	after, historyAfter := s.job(id)
-	if diff := cmp.Diff(before, after); diff != "" {
-		s.Fatalf("the job was changed:\n%s", diff)
-	}
-	if diff := cmp.Diff(historyBefore, historyAfter); diff != "" {
-		s.Fatalf("the history was changed:\n%s", diff)
-	}
+	noDiff(s, "the job was changed", cmp.Diff(before, after))
+	noDiff(s, "the history was changed", cmp.Diff(historyBefore, historyAfter))
 }
 
 // sameErrors checks errors by position; nil stands for a list without errors.

@@ -105,9 +105,7 @@ func maintenanceCases() []jobsCase {
 				{Ref: cancelled.Ref(), Type: "c", Queue: queue, Worker: "w", State: job.Cancelled, Attempts: 1},
 			}
 			byID := cmpopts.SortSlices(func(a, b job.Lost) bool { return a.ID < b.ID })
-			if diff := cmp.Diff(want, s.maintain().Lost, byID, cmpopts.EquateEmpty()); diff != "" {
-				s.Fatal(diff)
-			}
+			noDiff(s, "lost leases", cmp.Diff(want, s.maintain().Lost, byID, cmpopts.EquateEmpty()))
 			if done := s.maintain(); len(done.Lost) != 0 {
 				s.Fatalf("told again: %+v", done.Lost)
 			}

@@ -33,15 +33,11 @@ func orderCases() []jobsCase {
 			for _, n := range []int{1, 1, 1, 5, 7, 100} {
 				got = append(got, s.lease(queue, n, long)...)
 			}
-			if diff := cmp.Diff(namesOf(want), namesOf(got)); diff != "" {
-				s.Fatalf("order of claims (-want +got):\n%s", diff)
-			}
+			noDiff(s, "order of claims", cmp.Diff(namesOf(want), namesOf(got)))
 		}},
 		{name: "J10/jobs of one call are claimed in the order of their IDs", run: func(s *jobs) {
 			want := idsOf(s.enqueue(make([]job.Insert, 50)...))
-			if diff := cmp.Diff(want, namesOf(s.lease(queue, 50, long))); diff != "" {
-				s.Fatalf("order of claims (-want +got):\n%s", diff)
-			}
+			noDiff(s, "order of claims", cmp.Diff(want, namesOf(s.lease(queue, 50, long))))
 		}},
 		{name: "J10/a due retry is not starved by fresh work of its priority", run: func(s *jobs) {
 			retried := s.start(job.Insert{Priority: 3}, long)
@@ -51,18 +47,14 @@ func orderCases() []jobsCase {
 			late := s.add(job.Insert{Priority: 3})
 			urgent := s.add(job.Insert{Priority: 2})
 			s.maintain()
-			if diff := cmp.Diff([]string{urgent, early, retried.ID, late}, namesOf(s.lease(queue, 4, long))); diff != "" {
-				s.Fatalf("order of claims (-want +got):\n%s", diff)
-			}
+			noDiff(s, "order of claims", cmp.Diff([]string{urgent, early, retried.ID, late}, namesOf(s.lease(queue, 4, long))))
 		}},
 		{name: "J10/a released job goes behind what was ready before", run: func(s *jobs) {
 			released := s.start(job.Insert{}, long)
 			waiting := s.add(job.Insert{})
 			s.lapse(time.Millisecond)
 			s.must(s.settle(released.Ref(), job.KindRelease), nil)
-			if diff := cmp.Diff([]string{waiting, released.ID}, namesOf(s.lease(queue, 2, long))); diff != "" {
-				s.Fatalf("order of claims (-want +got):\n%s", diff)
-			}
+			noDiff(s, "order of claims", cmp.Diff([]string{waiting, released.ID}, namesOf(s.lease(queue, 2, long))))
 		}},
 		{name: "J8/a claim takes no more than the free slots of each queue", run: func(s *jobs) {
 			for range 5 {
@@ -75,9 +67,7 @@ func orderCases() []jobsCase {
 			for _, r := range list {
 				got[r.Queue]++
 			}
-			if diff := cmp.Diff(map[string]int{"a": 2, "c": 5}, got); diff != "" {
-				s.Fatalf("claimed by queue (-want +got):\n%s", diff)
-			}
+			noDiff(s, "claimed by queue", cmp.Diff(map[string]int{"a": 2, "c": 5}, got))
 		}},
 		{name: "J8/a claim of nothing takes nothing", run: func(s *jobs) {
 			s.add(job.Insert{})
@@ -152,9 +142,7 @@ func orderCases() []jobsCase {
 			for _, n := range []int{1, 9, 150, 1000} {
 				got = append(got, s.leaseTypes(n, types...)...)
 			}
-			if diff := cmp.Diff(namesOf(want), namesOf(got)); diff != "" {
-				s.Fatalf("order of claims (-want +got):\n%s", diff)
-			}
+			noDiff(s, "order of claims", cmp.Diff(namesOf(want), namesOf(got)))
 		}},
 		{name: "J10/a due job is claimed before maintenance has made it ready", run: func(s *jobs) {
 			scheduled := s.add(job.Insert{RunAt: s.clock().Add(s.short)})
@@ -181,9 +169,7 @@ func orderCases() []jobsCase {
 			for _, r := range list {
 				byQueue[r.Queue] = append(byQueue[r.Queue], r.ID)
 			}
-			if diff := cmp.Diff(map[string][]string{"a": {next, low}, "b": {high}}, byQueue); diff != "" {
-				s.Fatalf("claimed (-want +got):\n%s", diff)
-			}
+			noDiff(s, "claimed", cmp.Diff(map[string][]string{"a": {next, low}, "b": {high}}, byQueue))
 		}},
 		{name: "J13/a paused queue is not claimed until it is resumed", run: func(s *jobs) {
 			id := s.add(job.Insert{})

@@ -172,9 +172,7 @@ func (m *model) claim(t *rapid.T) {
 			m.refs = append(m.refs, r.Ref())
 			want = append(want, r)
 		}
-		if diff := cmp.Diff(want, got, m.options(), ignoreUnread()); diff != "" {
-			t.Fatalf("J10: claimed from %q (-want +got):\n%s", slots.Queue, diff)
-		}
+		noDiff(t, "J10: claimed from "+slots.Queue, cmp.Diff(want, got, m.options(), ignoreUnread()))
 	}
 }
 
@@ -362,9 +360,7 @@ func (m *model) compare(t *rapid.T) {
 				want = append(want, &read)
 			}
 		}
-		if diff := cmp.Diff(want, m.s.list(job.Filter{Queue: q}), m.options()); diff != "" {
-			t.Fatalf("J1: jobs of %q (-want +got):\n%s", q, diff)
-		}
+		noDiff(t, "J1: jobs of "+q, cmp.Diff(want, m.s.list(job.Filter{Queue: q}), m.options()))
 	}
 }
 
@@ -379,8 +375,6 @@ func (m *model) compareHistories() {
 				}
 			}
 		}
-		if diff := cmp.Diff(want, got, m.options()); diff != "" {
-			m.t.Fatalf("J4: history of %s (-want +got):\n%s", id, diff)
-		}
+		noDiff(m.t, "J4: history of "+id, cmp.Diff(want, got, m.options()))
 	}
 }

@@ -142,9 +142,7 @@ func (r *redrives) selects() {
 	want := []job.RedriveGroup{{Queue: "a", Type: "t", Jobs: 3}, {Queue: "b", Type: "t", Jobs: 2}}
 	preview, err := r.store.PreviewRedrive(r.ctx, f)
 	r.must(err, nil)
-	if diff := cmp.Diff(want, preview); diff != "" {
-		r.Fatalf("preview (-want +got):\n%s", diff)
-	}
+	noDiff(r, "preview", cmp.Diff(want, preview))
 	made, err := r.store.CreateRedrive(r.ctx, job.NewRedrive{ID: newID(), Filter: f, Actor: "somebody", CanaryShare: 0.3, RedrivePlan: job.RedrivePlan{StopShare: 0.5}})
 	r.must(err, nil)
 	if diff := cmp.Diff(want, made.Groups); diff != "" || made.Filter != "error:boom queue:a,b" {
@@ -157,9 +155,7 @@ func (r *redrives) selects() {
 	r.dead("a", 1) // is not of the selection
 	got, err := r.store.Redrive(r.ctx, made.ID)
 	r.must(err, nil)
-	if diff := cmp.Diff(made, got, cmpopts.EquateEmpty()); diff != "" {
-		r.Errorf("read again (-want +got):\n%s", diff)
-	}
+	noDiff(r, "read again", cmp.Diff(made, got, cmpopts.EquateEmpty()))
 	for _, id := range ids {
 		r.in(id, job.Dead)
 	}
@@ -471,12 +467,8 @@ func (r *redrives) undoes() {
 	r.counts(state, job.RedriveCounts{Total: 6, Released: 6, Undone: 4, Completed: 2})
 	for _, id := range ids[2:] {
 		got, past := r.job(id)
-		if diff := cmp.Diff(before[id], got, cmpopts.EquateEmpty()); diff != "" {
-			r.Errorf("job (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(history[id], past, cmpopts.EquateEmpty()); diff != "" {
-			r.Errorf("history (-want +got):\n%s", diff)
-		}
+		noDiff(r, "job", cmp.Diff(before[id], got, cmpopts.EquateEmpty()))
+		noDiff(r, "history", cmp.Diff(history[id], past, cmpopts.EquateEmpty()))
 	}
 	r.add(job.Insert{UniqueKey: "k"}) // the key is free
 	if len(r.lease(queue, 10, long)) != 1 {

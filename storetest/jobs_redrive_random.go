@@ -80,9 +80,7 @@ func (m *model) sameRedrive(t *rapid.T, got job.Redrive, want *modelRedrive) {
 	if !m.s.virtual {
 		options = append(options, cmp.Comparer(func(a, b time.Time) bool { return a.IsZero() == b.IsZero() }))
 	}
-	if diff := cmp.Diff(want.Redrive, got, options); diff != "" {
-		t.Fatalf("J23: redrive (-want +got):\n%s", diff)
-	}
+	noDiff(t, "J23: redrive", cmp.Diff(want.Redrive, got, options))
 }
 
 func (m *model) stepRedrive(t *rapid.T) {

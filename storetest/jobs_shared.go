@@ -132,9 +132,7 @@ func sharedCases() []jobsCase {
 					s.Helper()
 					got, err := on.Store.(job.Registry).Workers(s.ctx)
 					s.must(err, nil)
-					if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-						s.Fatalf("workers (-want +got):\n%s", diff)
-					}
+					noDiff(s, "workers", cmp.Diff(want, got, cmpopts.EquateEmpty()))
 				}
 				check(s)
 				s.second(check)

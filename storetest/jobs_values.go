@@ -46,21 +46,15 @@ func valueCases() []jobsCase {
 			s.add(in)
 			got := s.record(in.ID)
 			want := job.New(in, got.CreatedAt)
-			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-				s.Fatalf("stored (-want +got):\n%s", diff)
-			}
+			noDiff(s, "stored", cmp.Diff(want, got, cmpopts.EquateEmpty()))
 			claimed := s.lease(in.Queue, 1, long)
 			if len(claimed) != 1 {
 				s.Fatalf("claimed %d", len(claimed))
 			}
 			want.Claim("w", long, claimed[0].ClaimedAt)
-			if diff := cmp.Diff(want, claimed[0], cmpopts.EquateEmpty(), ignoreUnread()); diff != "" {
-				s.Fatalf("claimed (-want +got):\n%s", diff)
-			}
+			noDiff(s, "claimed", cmp.Diff(want, claimed[0], cmpopts.EquateEmpty(), ignoreUnread()))
 			want.Fence = 0 // J26
-			if diff := cmp.Diff(want, s.record(in.ID), cmpopts.EquateEmpty()); diff != "" {
-				s.Fatalf("stored after the claim (-want +got):\n%s", diff)
-			}
+			noDiff(s, "stored after the claim", cmp.Diff(want, s.record(in.ID), cmpopts.EquateEmpty()))
 			if listed := s.list(job.Filter{IDs: []string{in.ID}}); len(listed) != 1 || !cmp.Equal(want, listed[0], cmpopts.EquateEmpty()) {
 				s.Fatalf("listed: %+v", listed)
 			}

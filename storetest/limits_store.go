@@ -52,9 +52,7 @@ func (s *limits) swap(handle sharing.Store, states ...sharing.State) []bool {
 
 func newLimit(s *limits) {
 	got := s.load(s, "a", "b", "a")
-	if diff := cmp.Diff([]sharing.State{{Name: "a"}, {Name: "b"}, {Name: "a"}}, got); diff != "" {
-		s.Error(diff)
-	}
+	noDiff(s, "states", cmp.Diff([]sharing.State{{Name: "a"}, {Name: "b"}, {Name: "a"}}, got))
 	if snapshot, err := s.Load(s.ctx, nil); err != nil || len(snapshot.States) > 0 || snapshot.Now.IsZero() {
 		s.Errorf("no names: %+v, %v", snapshot, err)
 	}
@@ -93,16 +91,12 @@ func staleVersion(s *limits) {
 func separateStates(s *limits) {
 	s.swap(s, sharing.State{Name: "b", Data: []byte("old")})
 	states := []sharing.State{{Name: "c", Data: []byte("1")}, {Name: "b", Data: []byte("2")}, {Name: "a", Data: []byte("3")}}
-	if diff := cmp.Diff([]bool{true, false, true}, s.swap(s, states...)); diff != "" {
-		s.Error(diff)
-	}
+	noDiff(s, "stored", cmp.Diff([]bool{true, false, true}, s.swap(s, states...)))
 	var got []string
 	for _, state := range s.load(s.second, "a", "b", "c") {
 		got = append(got, string(state.Data))
 	}
-	if diff := cmp.Diff([]string{"3", "old", "1"}, got); diff != "" {
-		s.Error(diff)
-	}
+	noDiff(s, "states", cmp.Diff([]string{"3", "old", "1"}, got))
 }
 
 func anyBytes(s *limits) {

@@ -53,9 +53,7 @@ type policies struct {
 // same fails unless got is want. Absent and empty lists and maps are the same.
 func (s *policies) same(want, got any, what string) {
 	s.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(rollout.Sketch{})); diff != "" {
-		s.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	noDiff(s, what, cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(rollout.Sketch{})))
 }
 
 func (s *policies) must(err error) {

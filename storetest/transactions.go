@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
@@ -126,9 +127,7 @@ func (s *transactions) commitJobs() {
 	want := []job.Receipt{
 		{ID: receipts[0].ID, Durability: job.InTransaction}, {ID: receipts[0].ID, Existed: true}, {ID: receipts[2].ID, Durability: job.InTransaction},
 	}
-	if diff := cmp.Diff(want, receipts); diff != "" {
-		s.Fatalf("receipts (-want +got):\n%s", diff)
-	}
+	noDiff(s, "receipts", cmp.Diff(want, receipts))
 	_, err = tx.EnqueueTx(job.Request{Type: "t"}, job.Request{Type: "t"}, job.Request{Type: "t"})
 	s.ok(err)
 	if n := len(s.stored()); n != 0 {
@@ -142,9 +141,7 @@ func (s *transactions) commitJobs() {
 	s.ok(err)
 	in := prepared[0]
 	in.ID = got.ID
-	if diff := cmp.Diff(job.New(in, got.CreatedAt), got, equateEmpty()); diff != "" {
-		s.Errorf("stored (-want +got):\n%s", diff)
-	}
+	noDiff(s, "stored", cmp.Diff(job.New(in, got.CreatedAt), got, cmpopts.EquateEmpty()))
 }
 
 func (s *transactions) refuseText() {
@@ -195,9 +192,7 @@ func (s *transactions) enqueueDefined() {
 		r, _, err := s.Jobs.Get(s.Context(), receipts[i].ID)
 		s.ok(err)
 		got := job.Record{Type: r.Type, Queue: r.Queue, Payload: r.Payload, MaxAttempts: r.MaxAttempts, Priority: r.Priority}
-		if diff := cmp.Diff(want, got); diff != "" {
-			s.Errorf("stored (-want +got):\n%s", diff)
-		}
+		noDiff(s, "stored", cmp.Diff(want, got))
 	}
 }
 
@@ -357,9 +352,8 @@ func (s *transactions) commitRecord() {
 	}
 	tx := s.begin()
 	again, err := tx.BeginTx(oddRequest("another"))
-	if diff := cmp.Diff(idempotency.Begun{Verdict: idempotency.Replay, Record: stored}, again); err != nil || diff != "" {
-		s.Errorf("%v (-want +got):\n%s", err, diff)
-	}
+	s.ok(err)
+	noDiff(s, "begun again", cmp.Diff(idempotency.Begun{Verdict: idempotency.Replay, Record: stored}, again))
 	s.ok(tx.Rollback())
 }
 
@@ -385,7 +379,6 @@ func (s *transactions) fence() {
 	s.ok(tx.SettleTx(second.Record.Claim(), failure), tx.Effect(), tx.Commit())
 	s.effects(1)
 	got, err := s.Records.Get(s.Context(), first.Record.ID)
-	if diff := cmp.Diff(failure.Failure, got.Failure); err != nil || diff != "" {
-		s.Fatalf("%v (-want +got):\n%s", err, diff)
-	}
+	s.ok(err)
+	noDiff(s, "failure", cmp.Diff(failure.Failure, got.Failure))
 }
