@@ -351,8 +351,7 @@ func failedNeedCases() []jobsCase {
 			once.MaxAttempts = 1
 			g := s.flow(once, node("b", "a"), or(job.FailureRun, node("c", "a")))
 			s.lease(queue, 1, s.short)
-			s.lapse(s.short)
-			g.maintain()
+			s.maintainAfter(s.short)
 			g.states(map[string]job.State{"a": job.Dead, "b": job.Cancelled, "c": job.Ready})
 		}},
 		{name: "J20/a need that an operator cancels", run: func(s *jobs) {
@@ -463,8 +462,7 @@ func failedNeedCases() []jobsCase {
 			g := s.flow(node("a"), node("b", "a"))
 			g.end(job.KindComplete, "a")
 			keep := job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Completed: 0, job.Dead: long}}
-			s.lapse(s.short)
-			g.maintain()
+			s.maintainAfter(s.short)
 			if done := g.maintainWith(keep); done.Removed != 0 {
 				g.Fatalf("J20: removed %d", done.Removed)
 			}

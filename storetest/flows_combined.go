@@ -114,8 +114,7 @@ func combinedFlowCases() []jobsCase {
 			g := s.flow(node("a"), node("b", "a"), node("c", "b"))
 			g.end(job.KindComplete, "a")
 			g.end(job.KindDead, "b")
-			s.lapse(s.short)
-			g.maintain()
+			s.maintainAfter(s.short)
 			g.change(job.ActionRetry, g.of(job.Dead, job.Cancelled), 100)
 			s.lapse(s.short)
 			all := job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Completed: 0, job.Dead: 0, job.Cancelled: 0}}

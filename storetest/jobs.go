@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
@@ -193,6 +197,37 @@ func (s *jobs) start(in job.Insert, d time.Duration) *job.Record {
 	return r
 }
 
+// attempt stores a job, claims it for long and settles it.
+func (s *jobs) attempt(in job.Insert, kind job.Kind, change ...func(*job.Settlement)) *job.Record {
+	s.Helper()
+	r := s.start(in, long)
+	s.must(s.settle(r.Ref(), kind, change...), nil)
+	return r
+}
+
+// claimed claims as many jobs of "q" as there are, which must have these IDs.
+func (s *jobs) claimed(want ...string) []*job.Record {
+	s.Helper()
+	return s.these(s.lease(queue, 100, long), want...)
+}
+
+// claims claims as many jobs of a queue as there are, which must be n.
+func (s *jobs) claims(from string, n int) []*job.Record {
+	s.Helper()
+	list := s.lease(from, 100, long)
+	if len(list) != n {
+		s.Fatalf("claimed %d jobs of %q, want %d", len(list), from, n)
+	}
+	return list
+}
+
+// these fails the case unless a list has the jobs of these IDs, in this order.
+func (s *jobs) these(list []*job.Record, want ...string) []*job.Record {
+	s.Helper()
+	noDiff(s, "jobs", cmp.Diff(want, namesOf(list), cmpopts.EquateEmpty()))
+	return list
+}
+
 // settle writes one settlement and returns its error.
 func (s *jobs) settle(r job.Ref, kind job.Kind, change ...func(*job.Settlement)) error {
 	s.Helper()
@@ -244,6 +279,13 @@ func (s *jobs) maintainWith(m job.Maintenance) job.Maintained {
 		s.Fatalf("Maintain: %v", err)
 	}
 	return done
+}
+
+// maintainAfter lets d pass, promotes and reclaims.
+func (s *jobs) maintainAfter(d time.Duration) {
+	s.Helper()
+	s.lapse(d)
+	s.maintain()
 }
 
 // job returns a job and its history.
@@ -329,6 +371,16 @@ func (s *jobs) almostElapse(d time.Duration) {
 	default:
 		time.Sleep(d / 4)
 	}
+}
+
+// sortToClaim sorts jobs of a queue in the order in which they are claimed.
+func sortToClaim(list []*job.Record) {
+	slices.SortFunc(list, func(a, b *job.Record) int {
+		if a.Before(b) {
+			return -1
+		}
+		return 1
+	})
 }
 
 func namesOf(list []*job.Record) []string {

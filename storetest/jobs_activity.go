@@ -13,8 +13,7 @@ func activityCases() []jobsCase {
 	return []jobsCase{
 		{name: "J13/statistics count what has happened", run: activityIsCounted},
 		{name: "J13/the activity of a queue outlives its jobs' retention", run: func(s *jobs) {
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindComplete), nil)
+			r := s.attempt(job.Insert{}, job.KindComplete)
 			s.add(job.Insert{})
 			s.lapse(s.short)
 			s.maintainWith(job.Maintenance{Keep: map[job.State]time.Duration{job.Completed: 0}, Limit: 10})
@@ -67,8 +66,7 @@ func activityIsCounted(s *jobs) {
 	want.Cancelled = 2
 	s.did(want)
 	lost := s.start(job.Insert{}, s.short)
-	s.lapse(s.short)
-	s.maintain()
+	s.maintainAfter(s.short)
 	want.Enqueued, want.Attempts, want.Retries = 4, 4, 2
 	s.did(want)
 	buried := s.take(long)

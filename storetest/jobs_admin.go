@@ -17,8 +17,7 @@ func (s *jobs) inEveryState() map[job.State]string {
 	s.Helper()
 	by := map[job.State]string{}
 	for state, kind := range map[job.State]job.Kind{job.Completed: job.KindComplete, job.Dead: job.KindDead, job.Cancelled: job.KindCancel} {
-		r := s.start(job.Insert{}, long)
-		s.must(s.settle(r.Ref(), kind, fails("why: "+string(state), 0)), nil)
+		r := s.attempt(job.Insert{}, kind, fails("why: "+string(state), 0))
 		by[state] = r.ID
 	}
 	by[job.Running] = s.start(job.Insert{}, long).ID
@@ -128,8 +127,7 @@ func adminCases() []jobsCase {
 		}},
 		{name: "J13/a filter on error text takes every character as it is", run: func(s *jobs) {
 			for _, text := range []string{"100% sure", "snake_case", `back\slash`, "it's", "Ünder"} {
-				r := s.start(job.Insert{}, long)
-				s.must(s.settle(r.Ref(), job.KindDead, fails(text, 0)), nil)
+				s.attempt(job.Insert{}, job.KindDead, fails(text, 0))
 			}
 			for part, want := range map[string]int{"%": 1, "_": 1, `\`: 1, "'": 1, "Ü": 1, "ü": 0, "e": 3, "100%": 1, "1%s": 0, "snake-case": 0} {
 				if got := s.list(job.Filter{ErrorContains: part}); len(got) != want {
@@ -232,8 +230,7 @@ func changeCases() []jobsCase {
 		}},
 		{name: "J13/a token of before the retry is fenced", run: func(s *jobs) {
 			old := s.start(job.Insert{}, s.short)
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			s.change(job.ActionRetry, job.Filter{IDs: []string{old.ID}}, 1)
 			s.refuses(old.Ref(), job.ErrNotRunning)
 			s.take(long)
@@ -241,30 +238,23 @@ func changeCases() []jobsCase {
 		}},
 		{name: "J13/a limit counts the jobs that were retried", run: func(s *jobs) {
 			end := func(in job.Insert) string {
-				r := s.start(in, long)
-				s.must(s.settle(r.Ref(), job.KindComplete), nil)
+				r := s.attempt(in, job.KindComplete)
 				return r.ID
 			}
 			first := end(job.Insert{UniqueKey: "k"})
 			end(job.Insert{UniqueKey: "k"}) // left out: the first one of the call takes the key
 			third := end(job.Insert{})
-			if got := s.change(job.ActionRetry, job.Filter{Queue: queue}, 2); !slices.Equal(got, []string{first, third}) {
-				s.Fatalf("retried %v", got)
-			}
+			noDiff(s, "changed", cmp.Diff([]string{first, third}, s.change(job.ActionRetry, job.Filter{Queue: queue}, 2)))
 		}},
 		{name: "J13/cancel ends a waiting job", run: func(s *jobs) {
 			ready, scheduled := s.add(job.Insert{}), s.add(job.Insert{RunAt: s.clock().Add(long)})
-			if got := s.change(job.ActionCancel, job.Filter{Queue: queue}, 10); !slices.Equal(got, []string{ready, scheduled}) {
-				s.Fatalf("cancelled %v", got)
-			}
+			noDiff(s, "changed", cmp.Diff([]string{ready, scheduled}, s.change(job.ActionCancel, job.Filter{Queue: queue}, 10)))
 			for _, id := range []string{ready, scheduled} {
 				if r := s.in(id, job.Cancelled); r.FinishedAt.IsZero() {
 					s.Fatalf("cancelled: %+v", r)
 				}
 			}
-			if got := s.lease(queue, 5, long); len(got) != 0 {
-				s.Fatal("a cancelled job was claimed")
-			}
+			s.claimed()
 		}},
 		{name: "J13/a running job learns of its cancellation when it extends", run: func(s *jobs) {
 			r := s.start(job.Insert{}, s.short)
@@ -330,15 +320,13 @@ func changeCases() []jobsCase {
 		{name: "J13/a job to be cancelled that loses its lease is cancelled", run: func(s *jobs) {
 			r := s.start(job.Insert{}, s.short)
 			s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1)
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			if got := s.in(r.ID, job.Cancelled); got.Failures != 1 {
 				s.Fatalf("attempts %d", got.Failures)
 			}
 		}},
 		{name: "J13/delete removes a job with its history", run: func(s *jobs) {
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindDead, fails("x", 0)), nil)
+			r := s.attempt(job.Insert{}, job.KindDead, fails("x", 0))
 			s.change(job.ActionDelete, job.Filter{IDs: []string{r.ID}}, 1)
 			if _, _, err := s.Get(s.ctx, r.ID); !errors.Is(err, job.ErrNotFound) {
 				s.Fatalf("after the deletion: %v", err)
@@ -359,12 +347,8 @@ func changeCases() []jobsCase {
 				s.must(s.settle(r.Ref(), job.KindDead, fails(fmt.Sprint("error ", i%2), 0)), nil)
 			}
 			dead := job.Filter{States: []job.State{job.Dead}, ErrorContains: "error 1"}
-			if got := s.change(job.ActionRetry, dead, 2); !slices.Equal(got, []string{all[1], all[3]}) {
-				s.Fatalf("retried %v", got)
-			}
-			if got := s.change(job.ActionRetry, dead, 100); !slices.Equal(got, []string{all[5], all[7], all[9]}) {
-				s.Fatalf("retried %v", got)
-			}
+			noDiff(s, "changed", cmp.Diff([]string{all[1], all[3]}, s.change(job.ActionRetry, dead, 2)))
+			noDiff(s, "changed", cmp.Diff([]string{all[5], all[7], all[9]}, s.change(job.ActionRetry, dead, 100)))
 			if got := s.list(job.Filter{States: []job.State{job.Dead}}); len(got) != 5 {
 				s.Fatalf("%d dead", len(got))
 			}

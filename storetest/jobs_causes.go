@@ -53,11 +53,9 @@ func causesCount(s *jobs) {
 		ids = append(ids, s.dies(job.Insert{}, text))
 	}
 	other := s.dies(job.Insert{Queue: "other", Type: "u"}, "timeout after 5s")
-	silent := s.start(job.Insert{MaxAttempts: 1}, long)
-	s.must(s.settle(silent.Ref(), job.KindBury, func(x *job.Settlement) { x.Reason = policy.ReasonAttemptsExhausted }), nil)
+	silent := s.attempt(job.Insert{MaxAttempts: 1}, job.KindBury, func(x *job.Settlement) { x.Reason = policy.ReasonAttemptsExhausted })
 	lost := s.start(job.Insert{MaxAttempts: 1, Type: "lost"}, s.short)
-	s.lapse(s.short)
-	s.maintain()
+	s.maintainAfter(s.short)
 	timeout := job.CauseOf("timeout after 9s", "")
 	want := []job.CauseGroup{
 		{Cause: timeout, Fingerprint: "timeout after <n>s", Queue: queue, Type: "t", Reason: policy.ReasonError, Count: 4, Samples: []string{ids[3], ids[2], ids[1]}},

@@ -100,16 +100,14 @@ func uniqueCases() []jobsCase {
 		}},
 		{name: "J9/a key is free when its job has ended", run: func(s *jobs) {
 			for _, kind := range []job.Kind{job.KindComplete, job.KindDead, job.KindCancel} {
-				r := s.start(job.Insert{UniqueKey: "k"}, long)
-				s.must(s.settle(r.Ref(), kind), nil)
+				s.attempt(job.Insert{UniqueKey: "k"}, kind)
 			}
 			id := s.add(job.Insert{UniqueKey: "k"})
 			s.change(job.ActionCancel, job.Filter{IDs: []string{id}}, 1)
 			id = s.add(job.Insert{UniqueKey: "k"})
 			s.change(job.ActionDelete, job.Filter{IDs: []string{id}}, 1)
 			r := s.start(job.Insert{UniqueKey: "k", MaxAttempts: 1}, s.short)
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			s.in(r.ID, job.Dead)
 			s.add(job.Insert{UniqueKey: "k"})
 			if list := s.list(job.Filter{}); len(list) != 6 {
@@ -117,8 +115,7 @@ func uniqueCases() []jobsCase {
 			}
 		}},
 		{name: "J9/a key with a window holds for the window only", run: func(s *jobs) {
-			first := s.start(job.Insert{UniqueKey: "k", UniqueFor: s.short}, long)
-			s.must(s.settle(first.Ref(), job.KindComplete), nil)
+			first := s.attempt(job.Insert{UniqueKey: "k", UniqueFor: s.short}, job.KindComplete)
 			s.almostElapse(s.short)
 			s.duplicate(first.ID, job.Insert{UniqueKey: "k", UniqueFor: s.short})
 			s.lapse(s.short)
@@ -139,8 +136,7 @@ func uniqueCases() []jobsCase {
 			}
 		}},
 		{name: "J9/a job whose key had a window is retried without it", run: func(s *jobs) {
-			first := s.start(job.Insert{UniqueKey: "k", UniqueFor: s.short}, long)
-			s.must(s.settle(first.Ref(), job.KindDead), nil)
+			first := s.attempt(job.Insert{UniqueKey: "k", UniqueFor: s.short}, job.KindDead)
 			s.lapse(s.short)
 			if changed := s.change(job.ActionRetry, job.Filter{IDs: []string{first.ID}}, 1); len(changed) != 1 {
 				s.Fatalf("retried %v after the window", changed)
@@ -156,8 +152,7 @@ func uniqueCases() []jobsCase {
 			s.duplicate(second.ID, job.Insert{UniqueKey: "k", UniqueFor: long})
 		}},
 		{name: "J9/a window outlives the retention of its job", run: func(s *jobs) {
-			r := s.start(job.Insert{UniqueKey: "k", UniqueFor: long}, long)
-			s.must(s.settle(r.Ref(), job.KindComplete), nil)
+			r := s.attempt(job.Insert{UniqueKey: "k", UniqueFor: long}, job.KindComplete)
 			s.lapse(2 * time.Millisecond)
 			if done := s.maintainWith(job.Maintenance{Limit: 10, Keep: map[job.State]time.Duration{job.Completed: time.Millisecond}}); done.Removed != 1 {
 				s.Fatalf("removed %d", done.Removed)
@@ -213,8 +208,7 @@ func uniqueCases() []jobsCase {
 			}
 		}},
 		{name: "J9/a retry that would break uniqueness is left out", run: func(s *jobs) {
-			old := s.start(job.Insert{UniqueKey: "k"}, long)
-			s.must(s.settle(old.Ref(), job.KindDead, fails("x", 0)), nil)
+			old := s.attempt(job.Insert{UniqueKey: "k"}, job.KindDead, fails("x", 0))
 			live := s.add(job.Insert{UniqueKey: "k"})
 			s.unchanged(old.ID, func() {
 				if got := s.change(job.ActionRetry, job.Filter{IDs: []string{old.ID}}, 1); len(got) != 0 {
@@ -222,9 +216,7 @@ func uniqueCases() []jobsCase {
 				}
 			})
 			s.change(job.ActionCancel, job.Filter{IDs: []string{live}}, 1)
-			if got := s.change(job.ActionRetry, job.Filter{IDs: []string{old.ID}}, 1); !slices.Equal(got, []string{old.ID}) {
-				s.Fatalf("retried %v", got)
-			}
+			noDiff(s, "changed", cmp.Diff([]string{old.ID}, s.change(job.ActionRetry, job.Filter{IDs: []string{old.ID}}, 1)))
 			s.duplicate(old.ID, job.Insert{UniqueKey: "k"})
 		}},
 	}

@@ -26,8 +26,7 @@ func leaseCases() []jobsCase {
 			s.refuses(job.Ref{ID: id, Fence: 1}, job.ErrNotRunning)
 		}},
 		{name: "J7/a finished job cannot be settled by another token", run: func(s *jobs) {
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindComplete), nil)
+			r := s.attempt(job.Insert{}, job.KindComplete)
 			s.refuses(job.Ref{ID: r.ID, Fence: 7}, job.ErrNotRunning)
 		}},
 		{name: "J7/a job that does not exist is not found", run: func(s *jobs) {
@@ -62,8 +61,7 @@ func leaseCases() []jobsCase {
 		}},
 		{name: "J7/a stale worker is fenced by the next", run: func(s *jobs) {
 			stale := s.start(job.Insert{}, s.short)
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			s.refuses(stale.Ref(), job.ErrNotRunning)
 			live := s.take(long)
 			if live.ID != stale.ID || live.Fence <= stale.Fence {
@@ -75,8 +73,7 @@ func leaseCases() []jobsCase {
 		}},
 		{name: "J7/a settled token may repeat itself", run: func(s *jobs) {
 			for _, kind := range kinds() {
-				r := s.start(job.Insert{}, long)
-				s.must(s.settle(r.Ref(), kind, fails("x", 0)), nil)
+				r := s.attempt(job.Insert{}, kind, fails("x", 0))
 				s.unchanged(r.ID, func() {
 					s.must(s.settle(r.Ref(), kind, fails("x", 0)), nil)
 					s.must(s.settle(r.Ref(), kind, fails("another text", s.short)), nil)
@@ -86,8 +83,7 @@ func leaseCases() []jobsCase {
 		}},
 		{name: "J7/a settled token may repeat itself after the job was claimed again", run: func(s *jobs) {
 			for _, kind := range []job.Kind{job.KindRetry, job.KindRelease, job.KindSnooze} {
-				r := s.start(job.Insert{}, long)
-				s.must(s.settle(r.Ref(), kind), nil)
+				r := s.attempt(job.Insert{}, kind)
 				again := s.take(long)
 				s.unchanged(r.ID, func() { s.must(s.settle(r.Ref(), kind), nil) })
 				s.must(s.settle(again.Ref(), job.KindComplete), nil)
@@ -138,8 +134,7 @@ func leaseCases() []jobsCase {
 			}
 		}},
 		{name: "J7/a settled token cannot settle otherwise", run: func(s *jobs) {
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindRetry), nil)
+			r := s.attempt(job.Insert{}, job.KindRetry)
 			s.unchanged(r.ID, func() {
 				s.must(s.settle(r.Ref(), job.KindComplete), job.ErrNotRunning)
 				s.must(s.extend(r.Ref(), long), job.ErrNotRunning)
@@ -165,8 +160,7 @@ func leaseCases() []jobsCase {
 		{name: "J7/an extended lease lives on", run: func(s *jobs) {
 			r := s.start(job.Insert{}, 2*s.short)
 			s.must(s.extend(r.Ref(), long), nil)
-			s.lapse(2 * s.short)
-			s.maintain()
+			s.maintainAfter(2 * s.short)
 			s.must(s.settle(r.Ref(), job.KindComplete), nil)
 		}},
 		{name: "J7/invalid leases are typed errors", run: func(s *jobs) {
@@ -266,9 +260,7 @@ func leaseCases() []jobsCase {
 			if done := s.maintain(); done.Reclaimed != 0 {
 				s.Fatal("reclaimed early")
 			}
-			if more := s.lease(queue, 1, long); len(more) != 0 {
-				s.Fatal("claimed twice under a live lease")
-			}
+			s.claimed()
 			s.must(s.settle(r.Ref(), job.KindComplete), nil)
 		}},
 		{name: "J6/a lost lease uses up an attempt", run: func(s *jobs) {
@@ -290,8 +282,7 @@ func leaseCases() []jobsCase {
 			id := s.add(job.Insert{MaxAttempts: 2})
 			for range 2 {
 				s.take(s.short)
-				s.lapse(s.short)
-				s.maintain()
+				s.maintainAfter(s.short)
 			}
 			r, history := s.job(id)
 			if r.State != job.Dead || r.Failures != 2 || r.Reason != policy.ReasonLeaseExpired || r.FinishedAt.IsZero() || len(history) != 2 {
@@ -302,8 +293,7 @@ func leaseCases() []jobsCase {
 			id := s.add(job.Insert{})
 			for range 4 {
 				s.take(s.short)
-				s.lapse(s.short)
-				s.maintain()
+				s.maintainAfter(s.short)
 			}
 			if r := s.in(id, job.Ready); r.Failures != 4 {
 				s.Fatalf("attempts %d", r.Failures)
@@ -315,8 +305,7 @@ func leaseCases() []jobsCase {
 				s.must(s.settle(s.take(long).Ref(), job.KindRefuse, refused(0)), nil)
 			}
 			s.take(s.short)
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			r, history := s.job(id)
 			if r.Refusals != 0 || r.Failures != 1 || len(history) != 2 || history[0].Count != 2 || history[1].Outcome != job.AttemptLost {
 				s.Fatalf("%+v with %+v", r, history)

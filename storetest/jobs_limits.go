@@ -32,11 +32,17 @@ func of(tenant string) job.Insert { return job.Insert{Meta: map[string]string{"t
 
 func (s *jobs) limiter() job.Limiter { return s.Store.(job.Limiter) }
 
+// set sets a limit.
+func (s *jobs) set(name job.LimitName, l policy.JobLimit) {
+	s.Helper()
+	s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: name, Limit: &l}), nil)
+}
+
 // limit sets limits of "q".
 func (s *jobs) limit(limits ...policy.JobLimit) {
 	s.Helper()
 	for _, l := range limits {
-		s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Queue: queue, Name: l.Name}, Limit: &l}), nil)
+		s.set(job.LimitName{Queue: queue, Name: l.Name}, l)
 	}
 	s.settled()
 }
@@ -52,14 +58,14 @@ func (s *jobs) settled() {
 	s.Fatal("maintenance does not end")
 }
 
-// claimed claims as many jobs of "q" as there are and returns their IDs.
-func (s *jobs) claimed(want ...string) []*job.Record {
+// used fails the case unless a limit of "q" has so many places in use and so many jobs waiting.
+func (s *jobs) used(name string, held, waiting int) job.LimitUse {
 	s.Helper()
-	list := s.lease(queue, 100, long)
-	if !slices.Equal(namesOf(list), want) {
-		s.Fatalf("claimed %v, want %v", namesOf(list), want)
+	use := s.use(name)
+	if use.Held != held || use.Waiting != waiting {
+		s.Fatalf("use of %s: %+v, want %d held, %d waiting", name, use, held, waiting)
 	}
-	return list
+	return use
 }
 
 // use returns the use of a limit of "q".
@@ -93,19 +99,14 @@ func placeCases() []jobsCase {
 		}},
 		{name: "J19/jobs of other queues and types pass", run: func(s *jobs) {
 			s.limit(perTenant(1))
-			typed := policy.JobLimit{Name: "one", Concurrency: 1}
-			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "one"}, Limit: &typed}), nil)
+			s.set(job.LimitName{Type: "u", Name: "one"}, policy.JobLimit{Concurrency: 1})
 			s.enqueue(of("acme"), of("acme"))
 			for range 3 {
 				s.add(job.Insert{Queue: "other"})
 				s.add(job.Insert{Queue: "more", Type: "u"})
 			}
-			if n := len(s.lease("other", 10, long)); n != 3 {
-				s.Fatalf("claimed %d jobs without a limit, want 3", n)
-			}
-			if n := len(s.lease("more", 10, long)); n != 1 {
-				s.Fatalf("claimed %d jobs of a type with a limit of 1", n)
-			}
+			s.claims("other", 3)
+			s.claims("more", 1)
 		}},
 		{name: "J19/whatever ends or delays an attempt frees its place", run: func(s *jobs) {
 			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
@@ -124,9 +125,7 @@ func placeCases() []jobsCase {
 					s.must(s.settle(s.claimed(held.ID)[0].Ref(), job.KindComplete), nil)
 				}
 			}
-			if use := s.use("one"); use.Held != 0 || use.Waiting != 0 {
-				s.Fatalf("use of an idle limit: %+v", use)
-			}
+			s.used("one", 0, 0)
 		}},
 		{name: "J19/a lost lease frees its place when it is taken back, not before", run: func(s *jobs) {
 			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
@@ -142,11 +141,9 @@ func placeCases() []jobsCase {
 		}},
 		{name: "J19/others pass a job that waits for its retry, which then waits for a place", run: func(s *jobs) {
 			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
-			retried := s.start(job.Insert{}, long)
-			s.must(s.settle(retried.Ref(), job.KindRetry, fails("x", s.short)), nil)
+			retried := s.attempt(job.Insert{}, job.KindRetry, fails("x", s.short))
 			other := s.start(job.Insert{}, long)
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			s.in(retried.ID, job.Waiting)
 			s.must(s.settle(other.Ref(), job.KindComplete), nil)
 			if again := s.claimed(retried.ID)[0]; again.Failures != 1 {
@@ -175,28 +172,22 @@ func placeCases() []jobsCase {
 			s.in(list[2], job.Ready)
 			s.change(job.ActionCancel, job.Filter{IDs: list[3:4]}, 1) // waiting
 			s.change(job.ActionDelete, job.Filter{IDs: list[4:5]}, 1)
-			if use := s.use("one"); use.Held != 1 || use.Waiting != 2 {
-				s.Fatalf("use: %+v", use)
-			}
+			s.used("one", 1, 2)
 			s.change(job.ActionRetry, job.Filter{IDs: list[:1]}, 1)
 			s.in(list[0], job.Waiting)
 			s.change(job.ActionRetry, job.Filter{IDs: list[2:3]}, 1) // ready already
 			for range 4 {
-				got := s.lease(queue, 10, long)
-				if len(got) != 1 {
-					s.Fatalf("claimed %d jobs, want 1", len(got))
-				}
+				got := s.claims(queue, 1)
 				s.change(job.ActionCancel, job.Filter{IDs: namesOf(got)}, 1)
 				s.must(s.settle(got[0].Ref(), job.KindCancel), nil)
 			}
-			if use := s.use("one"); use.Held != 0 || use.Waiting != 0 || len(use.Fullest) != 0 {
+			if use := s.used("one", 0, 0); len(use.Fullest) != 0 {
 				s.Fatalf("use: %+v", use)
 			}
 		}},
 		{name: "J19/a job of two limits takes a place in both or in none", run: func(s *jobs) {
 			s.limit(perTenant(1), policy.JobLimit{Name: "all", Concurrency: 2})
-			typed := policy.JobLimit{Name: "one", Concurrency: 1}
-			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "one"}, Limit: &typed}), nil)
+			s.set(job.LimitName{Type: "u", Name: "one"}, policy.JobLimit{Concurrency: 1})
 			a := s.add(of("acme"))
 			b := idsOf(s.enqueue(of("acme"), of("acme")))
 			u := s.add(job.Insert{Type: "u", Meta: map[string]string{"tenant": "beta"}})
@@ -214,9 +205,7 @@ func placeCases() []jobsCase {
 			s.claimed(c) // v waits for the type
 			s.must(s.settle(got[1].Ref(), job.KindComplete), nil)
 			s.claimed(v)
-			if use := s.use("all"); use.Held != 2 || use.Waiting != 0 {
-				s.Fatalf("use: %+v", use)
-			}
+			s.used("all", 2, 0)
 		}},
 		{name: "J19/a paused queue keeps the places of its ready jobs", run: func(s *jobs) {
 			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
@@ -236,54 +225,35 @@ func strictCases() []jobsCase {
 	strict := policy.JobLimit{Name: "in-order", Key: []string{"meta.tenant"}, Concurrency: 1, Order: policy.OrderStrict}
 	return []jobsCase{
 		{name: "J19/a strict order holds beside another limit", run: func(s *jobs) {
-			s.limit(policy.JobLimit{Name: "strict", Key: []string{"meta.tenant"}, Concurrency: 1, Order: policy.OrderStrict})
-			other := policy.JobLimit{Name: "other", Concurrency: 1}
-			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "other"}, Limit: &other}), nil)
+			s.limit(strict)
+			s.set(job.LimitName{Type: "u", Name: "other"}, policy.JobLimit{Concurrency: 1})
 			s.settled()
-			holder := s.enqueue(job.Insert{Type: "u", Queue: "elsewhere"})[0]
+			holder := s.add(job.Insert{Type: "u", Queue: "elsewhere"})
 			first := of("acme")
 			first.Type = "u"
 			ids := []string{s.add(first), s.add(of("acme"))}
-			if list := s.lease(queue, 10, long); len(list) != 0 {
-				s.Fatalf("a later job of the key runs before the first, which is %s", s.record(ids[0]).State)
-			}
-			if list := s.lease("elsewhere", 1, long); len(list) != 1 || list[0].ID != holder.ID {
-				s.Fatalf("claimed %v", list)
-			} else {
-				s.must(s.settle(list[0].Ref(), job.KindComplete), nil)
-			}
+			s.claimed()
+			held := s.these(s.lease("elsewhere", 1, long), holder)[0]
+			s.must(s.settle(held.Ref(), job.KindComplete), nil)
 			for _, id := range ids {
-				list := s.lease(queue, 10, long)
-				if len(list) != 1 || list[0].ID != id {
-					s.Fatalf("claimed %d jobs, want the next of the key", len(list))
-				}
-				s.must(s.settle(list[0].Ref(), job.KindComplete), nil)
+				s.must(s.settle(s.claimed(id)[0].Ref(), job.KindComplete), nil)
 			}
-			if use := s.use("strict"); use.Held != 0 || use.Waiting != 0 {
-				s.Fatalf("%+v", use)
-			}
+			s.used(strict.Name, 0, 0)
 		}},
 		{name: "J19/a job that is cancelled gives up the strict place that it held while it waited for another", run: func(s *jobs) {
-			s.limit(policy.JobLimit{Name: "strict", Key: []string{"meta.tenant"}, Concurrency: 1, Order: policy.OrderStrict})
-			other := policy.JobLimit{Name: "other", Concurrency: 1}
-			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "other"}, Limit: &other}), nil)
+			s.limit(strict)
+			s.set(job.LimitName{Type: "u", Name: "other"}, policy.JobLimit{Concurrency: 1})
 			s.settled()
-			s.enqueue(job.Insert{Type: "u", Queue: "elsewhere"})
+			s.add(job.Insert{Type: "u", Queue: "elsewhere"})
 			for _, action := range []job.Action{job.ActionCancel, job.ActionDelete} {
 				first := of("acme")
 				first.Type = "u"
 				id, next := s.add(first), s.add(of("acme"))
 				s.in(id, job.Waiting)
 				s.change(action, job.Filter{IDs: []string{id}}, 1)
-				list := s.lease(queue, 10, long)
-				if len(list) != 1 || list[0].ID != next {
-					s.Fatalf("%s: claimed %d jobs, want the next of the key", action, len(list))
-				}
-				s.must(s.settle(list[0].Ref(), job.KindComplete), nil)
+				s.must(s.settle(s.claimed(next)[0].Ref(), job.KindComplete), nil)
 			}
-			if use := s.use("strict"); use.Held != 0 || use.Waiting != 0 {
-				s.Fatalf("%+v", use)
-			}
+			s.used(strict.Name, 0, 0)
 		}},
 		{name: "J19/a strict order holds through retries, snoozes, refusals, releases and lost leases", run: func(s *jobs) {
 			s.limit(strict)
@@ -295,15 +265,13 @@ func strictCases() []jobsCase {
 				s.claimed()
 				s.in(second, job.Waiting)
 				s.in(first, job.Scheduled)
-				s.lapse(s.short)
-				s.maintain()
+				s.maintainAfter(s.short)
 				r = s.claimed(first)[0]
 			}
 			s.must(s.settle(r.Ref(), job.KindRelease), nil)
 			s.in(first, job.Ready)
 			s.must(s.extend(s.claimed(first)[0].Ref(), s.short), nil)
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			r = s.claimed(first)[0]
 			s.must(s.settle(r.Ref(), job.KindComplete), nil)
 			s.claimed(second)
@@ -365,8 +333,7 @@ func rateCases() []jobsCase {
 				s.Fatalf("%d starts, next due %v after %v, want in %v", len(starts), done.NextDue, done.Now, s.short)
 			}
 			for range 8 {
-				s.lapse(s.short)
-				s.maintain()
+				s.maintainAfter(s.short)
 				take()
 			}
 			s.lapse(2 * per) // the burst again, and no more
@@ -387,8 +354,7 @@ func rateCases() []jobsCase {
 			s.enqueue(make([]job.Insert, 20)...)
 			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true}), nil)
 			for range 6 {
-				s.lapse(s.short)
-				s.maintain()
+				s.maintainAfter(s.short)
 			}
 			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue}), nil)
 			if n := len(s.lease(queue, 100, long)) + len(s.lease(queue, 100, long)); n != 2 {
@@ -406,8 +372,7 @@ func rateCases() []jobsCase {
 		}},
 		{name: "J19/retries count as starts", run: func(s *jobs) {
 			s.limit(policy.JobLimit{Name: "rate", Rate: policy.Rate{Count: 1, Per: time.Hour, Burst: 2}})
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindRetry, fails("x", 0)), nil)
+			r := s.attempt(job.Insert{}, job.KindRetry, fails("x", 0))
 			s.must(s.settle(s.claimed(r.ID)[0].Ref(), job.KindRetry, fails("x", 0)), nil)
 			s.claimed()
 			s.in(r.ID, job.Waiting)
@@ -417,12 +382,10 @@ func rateCases() []jobsCase {
 			first, second := s.add(job.Insert{}), s.add(job.Insert{})
 			s.must(s.settle(s.claimed(first)[0].Ref(), job.KindRetry, fails("x", 0)), nil)
 			s.claimed()
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			s.must(s.settle(s.claimed(first)[0].Ref(), job.KindComplete), nil)
 			s.claimed()
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			s.claimed(second)
 		}},
 	}
@@ -468,9 +431,7 @@ func limitKeyCases() []jobsCase {
 			if want := len(same) - 1; use.Buckets != want || use.Held != want {
 				s.Fatalf("%d buckets with %d places, want %d: %+v", use.Buckets, use.Held, want, use.Fullest)
 			}
-			if n := len(s.lease(queue, 100, long)); n != len(same)-1 {
-				s.Fatalf("claimed %d jobs, want one of each key: %d", n, len(same)-1)
-			}
+			s.claims(queue, len(same)-1)
 		}},
 		{name: "J19/limits are checked", run: func(s *jobs) {
 			for _, bad := range []job.LimitSetting{

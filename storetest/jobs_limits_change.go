@@ -22,8 +22,7 @@ func limitChangeCases() []jobsCase {
 			s.enqueue(job.Insert{Type: "u", Priority: 1}) // ready
 			s.enqueue(job.Insert{Type: "u"})              // waits, and comes first when places are given anew
 			s.enqueue(job.Insert{Queue: "free"})          // a store that goes through its jobs by ID has passed the one that waits
-			typed := policy.JobLimit{Name: "typed", Concurrency: 1}
-			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "typed"}, Limit: &typed}), nil)
+			s.set(job.LimitName{Type: "u", Name: "typed"}, policy.JobLimit{Concurrency: 1})
 			s.enqueue(job.Insert{Queue: "other", Type: "u"}) // knows only the new one
 			s.settled()
 			if n := len(s.list(job.Filter{Type: "u", States: []job.State{job.Ready}})); n != 1 {
@@ -35,37 +34,25 @@ func limitChangeCases() []jobsCase {
 			// The first gives its place up for a moment when it needs one of the new limit too. The second is next, then the third.
 			s.enqueue(job.Insert{Type: "u", Priority: 1})
 			s.enqueue(job.Insert{Type: "u"}, job.Insert{Priority: 2})
-			typed := policy.JobLimit{Name: "typed", Concurrency: 5}
-			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "typed"}, Limit: &typed}), nil)
+			s.set(job.LimitName{Type: "u", Name: "typed"}, policy.JobLimit{Concurrency: 5})
 			s.settled()
 			if n := len(s.list(job.Filter{Queue: queue, States: []job.State{job.Ready}})); n != 1 {
 				s.Fatalf("%d jobs are ready, want 1", n)
 			}
-			if use := s.use("one"); use.Held != 1 || use.Waiting != 2 {
-				s.Fatalf("%+v", use)
-			}
+			s.used("one", 1, 2)
 			for range 3 {
-				done := s.lease(queue, 10, long)
-				if len(done) != 1 {
-					s.Fatalf("claimed %d jobs, want 1", len(done))
-				}
-				s.must(errors.Join(s.Settle(s.ctx, []job.Settlement{{Ref: done[0].Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}})...), nil)
+				done := s.claims(queue, 1)
+				s.must(s.settle(done[0].Ref(), job.KindComplete), nil)
 			}
 		}},
 		{name: "J19/jobs that ran when a strict limit came have its one place between them", run: func(s *jobs) {
 			both := []*job.Record{s.start(job.Insert{}, long), s.start(job.Insert{}, long)}
 			s.limit(policy.JobLimit{Name: "strict", Concurrency: 1, Order: policy.OrderStrict})
-			s.must(errors.Join(s.Settle(s.ctx, []job.Settlement{{Ref: both[0].Ref(), Kind: job.KindRetry, Reason: policy.ReasonError, Error: "e"}})...), nil)
-			if list := s.lease(queue, 10, long); len(list) != 0 {
-				s.Fatalf("claimed %d jobs beside a running one, the limit is 1", len(list))
-			}
-			s.must(errors.Join(s.Settle(s.ctx, []job.Settlement{{Ref: both[1].Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}})...), nil)
-			if list := s.lease(queue, 10, long); len(list) != 1 || list[0].ID != both[0].ID {
-				s.Fatalf("claimed %d jobs, want the one that was retried", len(list))
-			}
-			if use := s.use("strict"); use.Held != 1 || use.Waiting != 0 {
-				s.Fatalf("%+v", use)
-			}
+			s.must(s.settle(both[0].Ref(), job.KindRetry, fails("e", 0)), nil)
+			s.claimed()
+			s.must(s.settle(both[1].Ref(), job.KindComplete), nil)
+			s.claimed(both[0].ID)
+			s.used("strict", 1, 0)
 		}},
 		{name: "J19/two strict limits that come while jobs run do not block each other", run: func(s *jobs) {
 			strict := func(name string) policy.JobLimit {
@@ -107,14 +94,9 @@ func limitChangeCases() []jobsCase {
 		{name: "J19/numbers change at once, in both directions", run: func(s *jobs) {
 			s.limit(perTenant(1))
 			s.enqueue(of("a"), of("a"), of("a"), of("a"), of("b"), of("b"))
-			if n := len(s.lease(queue, 100, long)); n != 2 {
-				s.Fatalf("claimed %d, want 2", n)
-			}
+			s.claims(queue, 2)
 			s.limit(perTenant(3))
-			more := s.lease(queue, 100, long)
-			if len(more) != 3 {
-				s.Fatalf("claimed %d more, want 3", len(more))
-			}
+			more := s.claims(queue, 3)
 			s.limit(perTenant(1))
 			for _, r := range more[:2] {
 				s.must(s.settle(r.Ref(), job.KindComplete), nil)
@@ -130,29 +112,23 @@ func limitChangeCases() []jobsCase {
 			} {
 				name := job.LimitName{Queue: fmt.Sprint("lower ", i), Name: "one"}
 				for _, l := range l {
-					s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: name, Limit: &l}), nil)
+					s.set(name, l)
 					s.settled()
 					s.enqueue(job.Insert{Queue: name.Queue}, job.Insert{Queue: name.Queue}, job.Insert{Queue: name.Queue})
 				}
-				if n := len(s.lease(name.Queue, 100, long)); n != 2 {
-					s.Fatalf("claimed %d jobs under %+v, want 2", n, l[1])
-				}
+				s.claims(name.Queue, 2)
 			}
 		}},
 		{name: "J19/a new limit bounds the jobs that are there", run: func(s *jobs) {
 			s.enqueue(make([]job.Insert, 6)...)
 			running := s.lease(queue, 3, long)
 			s.limit(policy.JobLimit{Name: "one", Concurrency: 2})
-			if use := s.use("one"); use.Held != 3 || use.Waiting != 3 {
-				s.Fatalf("use: %+v", use)
-			}
+			s.used("one", 3, 3)
 			s.claimed()
 			s.must(s.settle(running[0].Ref(), job.KindComplete), nil)
 			s.claimed()
 			s.must(s.settle(running[1].Ref(), job.KindComplete), nil)
-			if n := len(s.lease(queue, 100, long)); n != 1 {
-				s.Fatalf("claimed %d, want 1", n)
-			}
+			s.claims(queue, 1)
 		}},
 		{name: "J19/jobs that end while their limit changes give their places back", run: func(s *jobs) {
 			for round := range 10 {
@@ -187,9 +163,7 @@ func limitChangeCases() []jobsCase {
 			running := s.take(long)
 			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one, Off: true}), nil)
 			s.settled()
-			if n := len(s.lease(queue, 100, long)); n != 5 {
-				s.Fatalf("claimed %d, want 5", n)
-			}
+			s.claims(queue, 5)
 			s.must(s.settle(running.Ref(), job.KindComplete), nil)
 			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one}), nil)
 			if list, err := s.limiter().Limits(s.ctx); err != nil || len(list) != 0 {
@@ -206,13 +180,10 @@ func limitChangeCases() []jobsCase {
 			changed := perTenant(1)
 			changed.Key = []string{"meta.user"}
 			s.limit(changed)
-			got := namesOf(s.lease(queue, 100, long))
-			if want := []string{list[2], list[4]}; !slices.Equal(got, want) {
-				s.Fatalf("claimed %v, want %v", got, want)
-			}
+			s.claimed(list[2], list[4])
 			s.must(s.settle(running[0].Ref(), job.KindComplete), nil)
 			s.claimed(list[1])
-			if use := s.use("per-tenant"); use.Buckets != 3 || use.Held != 3 || use.Waiting != 1 {
+			if use := s.used("per-tenant", 3, 1); use.Buckets != 3 {
 				s.Fatalf("use: %+v", use)
 			}
 		}},
@@ -284,9 +255,7 @@ func limitChangeCases() []jobsCase {
 				return
 			}
 			s.enqueue(make([]job.Insert, 2)...)
-			if n := len(s.lease(queue, 100, long)); n != 1 {
-				s.Fatalf("claimed %d, want 1", n)
-			}
+			s.claims(queue, 1)
 		}},
 		{name: "J19/a redrive passes the gate, and can be undone there", run: func(s *jobs) {
 			redriver, ok := s.Store.(job.RedriveStepper)
@@ -305,9 +274,7 @@ func limitChangeCases() []jobsCase {
 			for _, id := range dead {
 				s.retried[id] = true
 			}
-			if use := s.use("one"); use.Held != 1 || use.Waiting != 2 {
-				s.Fatalf("use: %+v", use)
-			}
+			s.used("one", 1, 2)
 			_, err = redriver.UpdateRedrive(s.ctx, r.ID, job.RedriveChange{Action: job.RedriveUndo})
 			s.must(err, nil)
 			for range 3 {
@@ -319,9 +286,7 @@ func limitChangeCases() []jobsCase {
 			for _, id := range dead {
 				s.in(id, job.Dead)
 			}
-			if use := s.use("one"); use.Held != 0 || use.Waiting != 0 {
-				s.Fatalf("use: %+v", use)
-			}
+			s.used("one", 0, 0)
 		}},
 	}
 }

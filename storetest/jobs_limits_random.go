@@ -433,7 +433,7 @@ func (s *jobs) changeWhileWorking() {
 		s.Fatalf("J19: %d jobs run, the limit is 2", running.Load())
 	}
 	for _, n := range []int{8, 3, 12, 1} {
-		s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Queue: queue, Name: "all"}, Limit: new(one(n))}), nil)
+		s.set(job.LimitName{Queue: queue, Name: "all"}, one(n))
 		for range int(running.Load()) - n { // a lower limit ends no job
 			release <- struct{}{}
 		}

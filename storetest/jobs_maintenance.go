@@ -36,8 +36,7 @@ func maintenanceCases() []jobsCase {
 			s.removes(0, job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{}})
 		}},
 		{name: "J13/a retried job starts its retention anew", run: func(s *jobs) {
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindDead, fails("x", 0)), nil)
+			r := s.attempt(job.Insert{}, job.KindDead, fails("x", 0))
 			s.change(job.ActionRetry, job.Filter{IDs: []string{r.ID}}, 1)
 			s.lapse(s.short)
 			s.removes(0, job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Dead: s.short}})
@@ -91,8 +90,7 @@ func maintenanceCases() []jobsCase {
 		}},
 		{name: "J6/maintenance returns each lost lease", run: func(s *jobs) {
 			meta := map[string]string{"tenant_id": "acme", "trace_id": "\x00é"}
-			again := s.start(job.Insert{Type: "a", Meta: meta}, long)
-			s.must(s.settle(again.Ref(), job.KindRetry, fails("x", 0)), nil)
+			again := s.attempt(job.Insert{Type: "a", Meta: meta}, job.KindRetry, fails("x", 0))
 			again = s.take(s.short)
 			dead := s.start(job.Insert{Type: "b", MaxAttempts: 1}, s.short)
 			cancelled := s.start(job.Insert{Type: "c"}, s.short)

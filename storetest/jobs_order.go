@@ -23,38 +23,32 @@ func orderCases() []jobsCase {
 			}
 			s.enqueue(list...)
 			want := s.list(job.Filter{Queue: queue})
-			slices.SortFunc(want, func(a, b *job.Record) int {
-				if a.Before(b) {
-					return -1
-				}
-				return 1
-			})
+			sortToClaim(want)
 			var got []*job.Record
 			for _, n := range []int{1, 1, 1, 5, 7, 100} {
 				got = append(got, s.lease(queue, n, long)...)
 			}
-			noDiff(s, "order of claims", cmp.Diff(namesOf(want), namesOf(got)))
+			s.these(got, namesOf(want)...)
 		}},
 		{name: "J10/jobs of one call are claimed in the order of their IDs", run: func(s *jobs) {
 			want := idsOf(s.enqueue(make([]job.Insert, 50)...))
-			noDiff(s, "order of claims", cmp.Diff(want, namesOf(s.lease(queue, 50, long))))
+			s.claimed(want...)
 		}},
 		{name: "J10/a due retry is not starved by fresh work of its priority", run: func(s *jobs) {
-			retried := s.start(job.Insert{Priority: 3}, long)
-			s.must(s.settle(retried.Ref(), job.KindRetry, fails("x", s.short)), nil)
+			retried := s.attempt(job.Insert{Priority: 3}, job.KindRetry, fails("x", s.short))
 			early := s.add(job.Insert{Priority: 3})
 			s.lapse(s.short)
 			late := s.add(job.Insert{Priority: 3})
 			urgent := s.add(job.Insert{Priority: 2})
 			s.maintain()
-			noDiff(s, "order of claims", cmp.Diff([]string{urgent, early, retried.ID, late}, namesOf(s.lease(queue, 4, long))))
+			s.claimed(urgent, early, retried.ID, late)
 		}},
 		{name: "J10/a released job goes behind what was ready before", run: func(s *jobs) {
 			released := s.start(job.Insert{}, long)
 			waiting := s.add(job.Insert{})
 			s.lapse(time.Millisecond)
 			s.must(s.settle(released.Ref(), job.KindRelease), nil)
-			noDiff(s, "order of claims", cmp.Diff([]string{waiting, released.ID}, namesOf(s.lease(queue, 2, long))))
+			s.claimed(waiting, released.ID)
 		}},
 		{name: "J8/a claim takes no more than the free slots of each queue", run: func(s *jobs) {
 			for range 5 {
@@ -82,27 +76,21 @@ func orderCases() []jobsCase {
 			left, right := s.add(job.Insert{Type: "a", Priority: 1}), s.add(job.Insert{Type: "c", Priority: 0})
 			foreign := s.add(job.Insert{Type: "b", Priority: 0})
 			s.unchanged(foreign, func() {
-				if got := s.leaseTypes(5, "none", "c", "a"); !slices.Equal(namesOf(got), []string{right, left}) {
-					s.Fatalf("claimed %v, want %v", namesOf(got), []string{right, left})
-				}
-				if got := s.leaseTypes(5, "none", "c", "a"); len(got) != 0 {
-					s.Fatalf("claimed %v again", namesOf(got))
-				}
+				s.these(s.leaseTypes(5, "none", "c", "a"), right, left)
+				s.these(s.leaseTypes(5, "none", "c", "a"))
 			})
-			if got := s.leaseTypes(5, "b"); !slices.Equal(namesOf(got), []string{foreign}) {
-				s.Fatalf("claimed %v, want %s", namesOf(got), foreign)
-			}
+			s.these(s.leaseTypes(5, "b"), foreign)
 		}},
 		{name: "J8/a job keeps its type on its way through the states", run: func(s *jobs) {
 			id := s.add(job.Insert{Type: "a"})
 			s.add(job.Insert{Type: "b"})
 			takes := func() *job.Record {
 				s.Helper()
-				got := s.leaseTypes(5, "a")
-				if !slices.Equal(namesOf(got), []string{id}) || got[0].Type != "a" {
-					s.Fatalf("claimed %v, want %s", namesOf(got), id)
+				r := s.these(s.leaseTypes(5, "a"), id)[0]
+				if r.Type != "a" {
+					s.Fatalf("claimed %+v", r)
 				}
-				return got[0]
+				return r
 			}
 			s.must(s.settle(takes().Ref(), job.KindRelease), nil)
 			s.must(s.settle(takes().Ref(), job.KindRetry, fails("x", s.short)), nil)
@@ -114,8 +102,7 @@ func orderCases() []jobsCase {
 			s.change(job.ActionRetry, job.Filter{IDs: []string{id}}, 1)
 			r := takes()
 			s.must(s.extend(r.Ref(), s.short), nil)
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			takes()
 		}},
 		{name: "J10/jobs of many types are claimed in one order", run: func(s *jobs) {
@@ -131,34 +118,22 @@ func orderCases() []jobsCase {
 			s.enqueue(list...)
 			foreign := s.add(job.Insert{Type: "foreign"})
 			want := slices.DeleteFunc(s.list(job.Filter{Queue: queue}), func(r *job.Record) bool { return r.ID == foreign })
-			slices.SortFunc(want, func(a, b *job.Record) int {
-				if a.Before(b) {
-					return -1
-				}
-				return 1
-			})
+			sortToClaim(want)
 			slices.Reverse(types)
 			var got []*job.Record
 			for _, n := range []int{1, 9, 150, 1000} {
 				got = append(got, s.leaseTypes(n, types...)...)
 			}
-			noDiff(s, "order of claims", cmp.Diff(namesOf(want), namesOf(got)))
+			s.these(got, namesOf(want)...)
 		}},
 		{name: "J10/a due job is claimed before maintenance has made it ready", run: func(s *jobs) {
 			scheduled := s.add(job.Insert{RunAt: s.clock().Add(s.short)})
-			retried := s.start(job.Insert{Type: "u"}, long)
-			s.must(s.settle(retried.Ref(), job.KindRetry, fails("x", s.short)), nil)
+			retried := s.attempt(job.Insert{Type: "u"}, job.KindRetry, fails("x", s.short))
 			s.almostElapse(s.short)
-			if got := s.lease(queue, 5, long); len(got) != 0 {
-				s.Fatalf("claimed %v before its time", namesOf(got))
-			}
+			s.claimed()
 			s.lapse(s.short)
-			if got := s.leaseTypes(5, "u"); !slices.Equal(namesOf(got), []string{retried.ID}) {
-				s.Fatalf("claimed %v, want %s", namesOf(got), retried.ID)
-			}
-			if got := s.lease(queue, 5, long); !slices.Equal(namesOf(got), []string{scheduled}) {
-				s.Fatalf("claimed %v, want %s", namesOf(got), scheduled)
-			}
+			s.these(s.leaseTypes(5, "u"), retried.ID)
+			s.claimed(scheduled)
 		}},
 		{name: "J10/in each queue a claim goes by priority", run: func(s *jobs) {
 			low, high := s.add(job.Insert{Queue: "a", Priority: 9}), s.add(job.Insert{Queue: "b", Priority: 0})
@@ -184,9 +159,7 @@ func orderCases() []jobsCase {
 				s.Fatalf("queues: %+v, %v", queues, err)
 			}
 			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue}), nil)
-			if r := s.take(long); r.ID != id {
-				s.Fatalf("claimed %s", r.ID)
-			}
+			s.claimed(id)
 			if queues, err = s.Queues(s.ctx); err != nil || len(queues) != 1 || queues[0].Paused || queues[0].Actor != "" {
 				s.Fatalf("queues after the pause: %+v, %v", queues, err)
 			}
@@ -196,9 +169,7 @@ func orderCases() []jobsCase {
 			until := s.clock().Add(s.short)
 			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true, Until: until}), nil)
 			s.almostElapse(s.short)
-			if got := s.lease(queue, 1, long); len(got) != 0 {
-				s.Fatal("claimed from a paused queue")
-			}
+			s.claimed()
 			queues, err := s.Queues(s.ctx)
 			if err != nil || len(queues) != 1 || !queues[0].Until.Equal(until) {
 				s.Fatalf("queues: %+v, %v", queues, err)

@@ -187,12 +187,7 @@ func (m *model) next(slots job.Slots, types []string, now time.Time) []*job.Reco
 			due = append(due, r)
 		}
 	}
-	slices.SortFunc(due, func(a, b *job.Record) int {
-		if a.Before(b) {
-			return -1
-		}
-		return 1
-	})
+	sortToClaim(due)
 	return due[:min(slots.Free, len(due))]
 }
 

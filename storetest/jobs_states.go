@@ -29,14 +29,9 @@ func stateCases() []jobsCase {
 			s.almostElapse(s.short)
 			s.maintain()
 			s.in(id, job.Scheduled)
-			if got := s.lease(queue, 1, long); len(got) != 0 {
-				s.Fatal("claimed before its run_at")
-			}
-			s.lapse(s.short)
-			s.maintain()
-			if r := s.take(long); r.ID != id {
-				s.Fatalf("claimed %s", r.ID)
-			}
+			s.claimed()
+			s.maintainAfter(s.short)
+			s.claimed(id)
 		}},
 		{name: "J2/a claimed job runs under a lease", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
@@ -49,16 +44,14 @@ func stateCases() []jobsCase {
 			}
 		}},
 		{name: "J2/complete ends a job with its output", run: func(s *jobs) {
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindComplete, func(x *job.Settlement) { x.Output = []byte("out") }), nil)
+			r := s.attempt(job.Insert{}, job.KindComplete, func(x *job.Settlement) { x.Output = []byte("out") })
 			got := s.in(r.ID, job.Completed)
 			if string(got.Output) != "out" || got.Failures != 0 || got.FinishedAt.Before(r.ClaimedAt) {
 				s.Fatalf("completed: %+v", got)
 			}
 		}},
 		{name: "J4/retry counts the attempt and schedules the next", run: func(s *jobs) {
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindRetry, fails("boom", s.short)), nil)
+			r := s.attempt(job.Insert{}, job.KindRetry, fails("boom", s.short))
 			got := s.in(r.ID, job.Scheduled)
 			if got.Failures != 1 || got.LastError != "boom" || got.Reason != policy.ReasonError || got.FailedAt.IsZero() ||
 				!got.RunAt.Equal(got.FailedAt.Add(s.short)) || !got.LeaseUntil.IsZero() {
@@ -67,22 +60,19 @@ func stateCases() []jobsCase {
 			s.almostElapse(s.short)
 			s.maintain()
 			s.in(r.ID, job.Scheduled)
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			again := s.take(long)
 			if again.ID != r.ID || again.Fence != 2 || again.Failures != 1 {
 				s.Fatalf("claimed again: %+v", again)
 			}
 		}},
 		{name: "J4/retry without delay is ready at once", run: func(s *jobs) {
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindRetry), nil)
+			r := s.attempt(job.Insert{}, job.KindRetry)
 			s.in(r.ID, job.Ready)
 			s.take(long)
 		}},
 		{name: "J4/a very long delay is cut at the limit", run: func(s *jobs) {
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindRetry, fails("boom", 1<<62)), nil)
+			r := s.attempt(job.Insert{}, job.KindRetry, fails("boom", 1<<62))
 			got := s.in(r.ID, job.Scheduled)
 			if !got.RunAt.Equal(got.FailedAt.Add(job.MaxDelay)) {
 				s.Fatalf("run_at %v, failed at %v", got.RunAt, got.FailedAt)
@@ -92,15 +82,12 @@ func stateCases() []jobsCase {
 			}
 		}},
 		{name: "J4/dead counts the attempt and keeps the error", run: func(s *jobs) {
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindDead, fails("fatal", 0)), nil)
+			r := s.attempt(job.Insert{}, job.KindDead, fails("fatal", 0))
 			got := s.in(r.ID, job.Dead)
 			if got.Failures != 1 || got.LastError != "fatal" || got.Reason != policy.ReasonError || got.FinishedAt.IsZero() {
 				s.Fatalf("dead: %+v", got)
 			}
-			if more := s.lease(queue, 1, long); len(more) != 0 {
-				s.Fatal("a dead job was claimed")
-			}
+			s.claimed()
 		}},
 		{name: "J6/bury ends a job without another attempt", run: func(s *jobs) {
 			id := s.add(job.Insert{})
@@ -113,8 +100,7 @@ func stateCases() []jobsCase {
 			}
 		}},
 		{name: "J6/release uses up no attempt and is ready at once", run: func(s *jobs) {
-			r := s.start(job.Insert{MaxAttempts: 1}, long)
-			s.must(s.settle(r.Ref(), job.KindRelease), nil)
+			r := s.attempt(job.Insert{MaxAttempts: 1}, job.KindRelease)
 			got := s.in(r.ID, job.Ready)
 			if got.Failures != 0 || got.LastError != "" {
 				s.Fatalf("released: %+v", got)
@@ -124,31 +110,26 @@ func stateCases() []jobsCase {
 			}
 		}},
 		{name: "J5/snooze reschedules without counting", run: func(s *jobs) {
-			r := s.start(job.Insert{MaxAttempts: 1}, long)
-			s.must(s.settle(r.Ref(), job.KindSnooze, func(x *job.Settlement) { x.Delay = s.short }), nil)
+			r := s.attempt(job.Insert{MaxAttempts: 1}, job.KindSnooze, func(x *job.Settlement) { x.Delay = s.short })
 			if got := s.in(r.ID, job.Scheduled); got.Failures != 0 {
 				s.Fatalf("attempts %d", got.Failures)
 			}
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			s.take(long)
 		}},
 		{name: "J16/a refusal reschedules without counting", run: func(s *jobs) {
-			r := s.start(job.Insert{MaxAttempts: 1}, long)
-			s.must(s.settle(r.Ref(), job.KindRefuse, refused(s.short)), nil)
+			r := s.attempt(job.Insert{MaxAttempts: 1}, job.KindRefuse, refused(s.short))
 			got := s.in(r.ID, job.Scheduled)
 			if got.Failures != 0 || got.Refusals != 1 || got.RefusedReason != policy.ReasonBudgetDenied || got.RefusedAt.IsZero() {
 				s.Fatalf("refused: %+v", got)
 			}
-			s.lapse(s.short)
-			s.maintain()
+			s.maintainAfter(s.short)
 			if again := s.take(long); again.Refusals != 1 {
 				s.Fatalf("the next attempt sees %d refusals", again.Refusals)
 			}
 		}},
 		{name: "J2/cancel settles a running job as cancelled", run: func(s *jobs) {
-			r := s.start(job.Insert{}, long)
-			s.must(s.settle(r.Ref(), job.KindCancel), nil)
+			r := s.attempt(job.Insert{}, job.KindCancel)
 			if got := s.in(r.ID, job.Cancelled); got.Failures != 0 || got.FinishedAt.IsZero() {
 				s.Fatalf("cancelled: %+v", got)
 			}
@@ -202,8 +183,7 @@ func startCases() []jobsCase {
 		}},
 		{name: "J17/a completion and a death start a job that had not started", run: func(s *jobs) {
 			for _, kind := range []job.Kind{job.KindComplete, job.KindDead} {
-				r := s.start(job.Insert{}, long)
-				s.must(s.settle(r.Ref(), kind), nil)
+				r := s.attempt(job.Insert{}, kind)
 				if got := s.record(r.ID); !got.StartedAt.Equal(r.ClaimedAt) {
 					s.Errorf("%s: started at %v, claimed at %v", kind, got.StartedAt, r.ClaimedAt)
 				}
@@ -257,8 +237,7 @@ func historyCases() []jobsCase {
 		}},
 		{name: "J4/an attempt started between its claim and its end", run: func(s *jobs) {
 			for _, kind := range []job.Kind{job.KindDead, job.KindComplete} {
-				r := s.start(job.Insert{}, long)
-				s.must(s.settle(r.Ref(), kind, func(x *job.Settlement) { x.Started = -time.Hour }), nil)
+				r := s.attempt(job.Insert{}, kind, func(x *job.Settlement) { x.Started = -time.Hour })
 				if _, history := s.job(r.ID); !history[0].Started.Equal(r.ClaimedAt) {
 					s.Errorf("%s of an attempt that started before its claim: %+v", kind, history)
 				}
@@ -308,8 +287,7 @@ func historyCases() []jobsCase {
 		}},
 		{name: "J5/error text and stack with NUL or invalid UTF-8 are stored clean", run: func(s *jobs) {
 			for _, text := range []string{"a\x00b", "bad \xff\xfe end", strings.Repeat("long ", 10_000), "ünïcode ☂ 日本", "quote ' \" \\ %s $1 ?"} {
-				r := s.start(job.Insert{}, long)
-				s.must(s.settle(r.Ref(), job.KindDead, func(x *job.Settlement) { x.Error, x.Stack = text, text }), nil)
+				r := s.attempt(job.Insert{}, job.KindDead, func(x *job.Settlement) { x.Error, x.Stack = text, text })
 				got, history := s.job(r.ID)
 				want := job.CleanText(text)
 				if strings.Contains(got.LastError, "\x00") || !utf8.ValidString(got.LastError) || len(got.LastError) > 16<<10 || got.LastError != want || len(history) != 1 || history[0].Error != want || history[0].Stack != want {

@@ -47,10 +47,7 @@ func valueCases() []jobsCase {
 			got := s.record(in.ID)
 			want := job.New(in, got.CreatedAt)
 			noDiff(s, "stored", cmp.Diff(want, got, cmpopts.EquateEmpty()))
-			claimed := s.lease(in.Queue, 1, long)
-			if len(claimed) != 1 {
-				s.Fatalf("claimed %d", len(claimed))
-			}
+			claimed := s.claims(in.Queue, 1)
 			want.Claim("w", long, claimed[0].ClaimedAt)
 			noDiff(s, "claimed", cmp.Diff(want, claimed[0], cmpopts.EquateEmpty(), ignoreUnread()))
 			want.Fence = 0 // J26

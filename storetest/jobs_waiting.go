@@ -3,6 +3,8 @@ package storetest
 import (
 	"slices"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -16,9 +18,7 @@ func waitingCases() []jobsCase {
 			if done := s.maintain(); done.Promoted != 0 || !done.NextDue.IsZero() {
 				s.Fatalf("maintained: %+v", done)
 			}
-			if got := s.lease(queue, 9, long); len(got) != 0 {
-				s.Fatalf("claimed %v", namesOf(got))
-			}
+			s.claimed()
 			list := s.list(job.Filter{States: []job.State{job.Waiting}})
 			if !slices.Equal(namesOf(list), []string{id, later}) || list[0].WaitsFor != "a reason" || list[1].Meta["a"] != "b" {
 				s.Fatalf("listed %v", list)
@@ -34,22 +34,16 @@ func waitingCases() []jobsCase {
 		}},
 		{name: "J20/a waiting job is cancelled", run: func(s *jobs) {
 			id := stored(s)
-			if got := s.change(job.ActionCancel, job.Filter{Queue: queue}, 9); !slices.Equal(got, []string{id}) {
-				s.Fatalf("changed %v", got)
-			}
+			noDiff(s, "changed", cmp.Diff([]string{id}, s.change(job.ActionCancel, job.Filter{Queue: queue}, 9)))
 			if r := s.in(id, job.Cancelled); r.WaitsFor != "" {
 				s.Fatalf("it waits for %q", r.WaitsFor)
 			}
-			if got := s.change(job.ActionRetry, job.Filter{Queue: queue}, 9); !slices.Equal(got, []string{id}) {
-				s.Fatalf("changed %v", got)
-			}
+			noDiff(s, "changed", cmp.Diff([]string{id}, s.change(job.ActionRetry, job.Filter{Queue: queue}, 9)))
 			s.in(id, job.Ready)
 		}},
 		{name: "J20/a waiting job is deleted", run: func(s *jobs) {
 			id := stored(s)
-			if got := s.change(job.ActionDelete, job.Filter{IDs: []string{id}}, 9); !slices.Equal(got, []string{id}) {
-				s.Fatalf("changed %v", got)
-			}
+			noDiff(s, "changed", cmp.Diff([]string{id}, s.change(job.ActionDelete, job.Filter{IDs: []string{id}}, 9)))
 			if got := s.list(job.Filter{IDs: []string{id}}); len(got) != 0 {
 				s.Fatalf("listed %v", got)
 			}
