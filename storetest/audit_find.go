@@ -20,11 +20,7 @@ func auditFindCases() []auditCase {
 
 func (s *sink) finder() audit.Finder {
 	s.Helper()
-	finder, ok := s.Source.(audit.Finder)
-	if !ok {
-		s.Skip("the log has no audit.Finder")
-	}
-	return finder
+	return optional[audit.Finder](s, s.Source)
 }
 
 func findBackwards(s *sink) {

@@ -37,10 +37,7 @@ func or(on job.OnFailure, j job.FlowJob) job.FlowJob {
 // store stores a flow. It skips the case for a store without flows.
 func (s *jobs) flow(list ...job.FlowJob) *graph {
 	s.Helper()
-	store, ok := s.Store.(job.FlowStore)
-	if !ok {
-		s.Skip("the store keeps no flows")
-	}
+	store := optional[job.FlowStore](s, s.Store)
 	f, err := (&job.Flow{Jobs: list}).Inserts()
 	s.must(err, nil)
 	g := &graph{jobs: s, store: store, id: f.ID, ids: map[string]string{}}
@@ -71,6 +68,17 @@ func (g *graph) states(want map[string]job.State) {
 	}
 	noDiff(g, "J20: states", cmp.Diff(want, got))
 	noDiff(g, "J20: status", g.miscounted())
+}
+
+// status returns the status of the flow, which must be in this state.
+func (g *graph) status(want job.FlowState) job.FlowStatus {
+	g.Helper()
+	status, err := g.store.Flow(g.ctx, g.id)
+	g.must(err, nil)
+	if status.State() != want {
+		g.Fatalf("J20: the flow is %s, want %s: %+v", status.State(), want, status)
+	}
+	return status
 }
 
 // miscounted compares the counts of the flow with its nodes.
@@ -148,9 +156,8 @@ func needCases() []jobsCase {
 			g.states(map[string]job.State{"a": job.Completed, "b": job.Completed, "c": job.Ready, "d": job.Waiting})
 			g.end(job.KindComplete, "c")
 			g.end(job.KindComplete, "d")
-			status, err := g.store.Flow(g.ctx, g.id)
-			if err != nil || status.State() != job.FlowCompleted || status.Layers != 3 {
-				g.Fatalf("status %+v, %v", status, err)
+			if status := g.status(job.FlowCompleted); status.Layers != 3 {
+				g.Fatalf("status %+v", status)
 			}
 		}},
 		{name: "J20/needs are stored before or after the jobs that need them", run: func(s *jobs) {
@@ -267,35 +274,19 @@ func needCases() []jobsCase {
 			slices.Reverse(want)
 			store := s.Store.(job.FlowStore)
 			var got []string
-			for q := (job.FlowQuery{Limit: 2}); ; {
-				page, err := store.Flows(s.ctx, q)
-				s.must(err, nil)
-				if len(page) == 0 {
-					break
-				}
-				for _, f := range page {
-					got = append(got, f.ID)
-					q.Below = f.Cursor
-				}
+			for _, f := range pages(s, func(last job.FlowInfo) ([]job.FlowInfo, error) {
+				return store.Flows(s.ctx, job.FlowQuery{Below: last.Cursor, Limit: 2})
+			}) {
+				got = append(got, f.ID)
 			}
-			if !slices.Equal(got, want) {
-				s.Fatalf("flows %v, want %v", got, want)
-			}
+			noDiff(s, "flows", cmp.Diff(want, got))
 			var names []string
-			for q := (job.NodeQuery{Flow: want[0], Limit: 2}); ; {
-				page, err := store.FlowNodes(s.ctx, q)
-				s.must(err, nil)
-				if len(page) == 0 {
-					break
-				}
-				for _, n := range page {
-					names = append(names, n.Node)
-					q.After = n.Position
-				}
+			for _, n := range pages(s, func(last job.FlowNode) ([]job.FlowNode, error) {
+				return store.FlowNodes(s.ctx, job.NodeQuery{Flow: want[0], After: last.Position, Limit: 2})
+			}) {
+				names = append(names, n.Node)
 			}
-			if !slices.Equal(names, []string{"a", "b", "c"}) {
-				s.Fatalf("nodes %v", names)
-			}
+			noDiff(s, "nodes", cmp.Diff([]string{"a", "b", "c"}, names))
 			alone := s.add(job.Insert{})
 			_, noFlow := store.Flow(s.ctx, "none")
 			_, noNodes := store.FlowNodes(s.ctx, job.NodeQuery{Flow: "none"})
@@ -419,10 +410,7 @@ func failedNeedCases() []jobsCase {
 			g.end(job.KindComplete, "a")
 			g.end(job.KindComplete, "cancel", "hold")
 			g.end(job.KindComplete, "below", "held")
-			status, err := g.store.Flow(g.ctx, g.id)
-			if err != nil || status.State() != job.FlowCompleted {
-				g.Fatalf("status %+v, %v", status, err)
-			}
+			g.status(job.FlowCompleted)
 		}},
 		{name: "J20/a flow is cancelled", run: func(s *jobs) {
 			g, other := s.flow(node("a"), node("b"), node("c", "a"), or(job.FailureRun, node("d", "c"))), s.flow(node("x"))
@@ -438,10 +426,7 @@ func failedNeedCases() []jobsCase {
 			}
 			g.must(g.settle(held.Ref(), job.KindCancel), nil)
 			other.states(map[string]job.State{"x": job.Ready})
-			status, err := g.store.Flow(g.ctx, g.id)
-			if err != nil || status.State() != job.FlowCancelled {
-				g.Fatalf("status %+v, %v", status, err)
-			}
+			g.status(job.FlowCancelled)
 		}},
 		{name: "J20/a failure cancels a long chain at once", run: func(s *jobs) {
 			var f job.Flow
@@ -453,9 +438,8 @@ func failedNeedCases() []jobsCase {
 			f.Chain(nil, chain...)
 			g := s.flow(f.Jobs...)
 			g.end(job.KindDead, "0")
-			status, err := g.store.Flow(g.ctx, g.id)
-			if err != nil || status.Cancelled != n-1 || status.State() != job.FlowFailed || len(status.Bands) != job.MaxFlowBands {
-				g.Fatalf("status %+v, %v", status, err)
+			if status := g.status(job.FlowFailed); status.Cancelled != n-1 || len(status.Bands) != job.MaxFlowBands {
+				g.Fatalf("status %+v", status)
 			}
 		}},
 		{name: "J20/retention keeps the jobs of a flow until it has finished", run: func(s *jobs) {
@@ -463,22 +447,17 @@ func failedNeedCases() []jobsCase {
 			g.end(job.KindComplete, "a")
 			keep := job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Completed: 0, job.Dead: long}}
 			s.maintainAfter(s.short)
-			if done := g.maintainWith(keep); done.Removed != 0 {
-				g.Fatalf("J20: removed %d", done.Removed)
-			}
+			g.removes(0, keep)
 			g.end(job.KindComplete, "b")
 			g.maintain() // adds up
 			s.lapse(s.short)
-			removed := g.maintainWith(keep).Removed
-			for id := range g.kept {
-				if id == g.ids["a"] || id == g.ids["b"] {
-					delete(g.kept, id)
-				}
-			}
+			g.removes(2, keep)
+			delete(g.kept, g.ids["a"])
+			delete(g.kept, g.ids["b"])
 			g.maintain()
 			g.maintainWith(keep)
-			if list, err := g.store.Flows(g.ctx, job.FlowQuery{}); removed != 2 || err != nil || len(list) != 0 {
-				g.Fatalf("J20: removed %d, left %v, %v", removed, list, err)
+			if list, err := g.store.Flows(g.ctx, job.FlowQuery{}); err != nil || len(list) != 0 {
+				g.Fatalf("J20: left %v, %v", list, err)
 			}
 		}},
 	}

@@ -37,9 +37,6 @@ func combinedFlowCases() []jobsCase {
 			g.end(job.KindComplete, "both")
 		}},
 		{name: "J20/jobs of a flow take places of limits", run: func(s *jobs) {
-			if _, ok := s.Store.(job.Limiter); !ok {
-				return
-			}
 			s.limit(perTenant(1))
 			acme := func(j job.FlowJob) job.FlowJob {
 				j.Meta = map[string]string{"tenant": "acme"}
@@ -85,9 +82,7 @@ func combinedFlowCases() []jobsCase {
 			s.lapse(s.short)
 			g.maintain() // adds up
 			s.lapse(s.short)
-			if done := g.maintainWith(job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Completed: 0, job.Dead: long, job.Cancelled: long}}); done.Removed != 2 {
-				g.Fatalf("J20: removed %d jobs, want the completed ones", done.Removed)
-			}
+			g.removes(2, job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Completed: 0, job.Dead: long, job.Cancelled: long}})
 			delete(g.kept, g.ids["a"])
 			delete(g.kept, g.ids["b"])
 			g.change(job.ActionRetry, g.of(job.Dead, job.Cancelled), 100)
@@ -102,9 +97,7 @@ func combinedFlowCases() []jobsCase {
 			s.lapse(s.short)
 			g.maintain() // adds up
 			s.lapse(s.short)
-			if done := g.maintainWith(job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Dead: 0, job.Cancelled: long}}); done.Removed != 2 {
-				g.Fatalf("J20: removed %d jobs, want the dead ones", done.Removed)
-			}
+			g.removes(2, job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Dead: 0, job.Cancelled: long}})
 			delete(g.kept, g.ids["a"])
 			delete(g.kept, g.ids["b"])
 			g.change(job.ActionRetry, g.of(job.Cancelled), 100)
@@ -118,9 +111,7 @@ func combinedFlowCases() []jobsCase {
 			g.change(job.ActionRetry, g.of(job.Dead, job.Cancelled), 100)
 			s.lapse(s.short)
 			all := job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Completed: 0, job.Dead: 0, job.Cancelled: 0}}
-			if done := g.maintainWith(all); done.Removed != 0 {
-				g.Fatalf("J20: removed %d jobs of a flow that runs", done.Removed)
-			}
+			g.removes(0, all)
 			g.end(job.KindComplete, "b")
 			g.end(job.KindComplete, "c")
 			g.states(map[string]job.State{"a": job.Completed, "b": job.Completed, "c": job.Completed})
@@ -131,10 +122,7 @@ func combinedFlowCases() []jobsCase {
 // redrivenFlow is a flow whose first job is to die and to be redriven. It skips the case for a store without redrives.
 func (s *jobs) redrivenFlow() (*graph, *redrives) {
 	s.Helper()
-	store, ok := s.Store.(job.RedriveStepper)
-	if !ok {
-		s.Skip("the store keeps no redrives")
-	}
+	store := optional[job.RedriveStepper](s, s.Store)
 	g := s.flow(node("a"), node("cancel", "a"), or(job.FailureRun, node("run", "a")), or(job.FailureHold, node("hold", "a")),
 		or(job.FailureHold, node("both", "a", "hold")))
 	return g, &redrives{jobs: s, store: store}

@@ -14,16 +14,13 @@ import (
 
 func randomFlowCases() []jobsCase {
 	return []jobsCase{{name: "J20/random flows with random outcomes agree with the model", run: func(s *jobs) {
-		if _, ok := s.Store.(job.FlowStore); !ok {
-			s.Skip("the store keeps no flows")
-		}
+		optional[job.FlowStore](s, s.Store)
 		fewerChecks()
 		rapid.Check(struct{ *testing.T }{s.T}, func(t *rapid.T) {
 			m := newFlowModel(s, t)
 			tended := func(f func(*rapid.T)) func(*rapid.T) { return f }
-			if limiter, ok := s.Store.(job.Limiter); ok && rapid.Bool().Draw(t, "limited") {
-				l := policy.JobLimit{Name: "many", Concurrency: 1000}
-				s.must(limiter.SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Queue: m.queue, Name: "many"}, Limit: &l}), nil)
+			if _, ok := s.Store.(job.Limiter); ok && rapid.Bool().Draw(t, "limited") {
+				s.set(job.LimitName{Queue: m.queue, Name: "many"}, policy.JobLimit{Concurrency: 1000})
 				s.settled()
 				tended = func(f func(*rapid.T)) func(*rapid.T) {
 					return func(t *rapid.T) { f(t); s.settled() }

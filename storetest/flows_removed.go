@@ -16,10 +16,8 @@ func removedFlowCases() []jobsCase {
 			g.maintain() // adds up
 			s.lapse(s.short)
 			keep := job.Maintenance{Limit: 1, Keep: map[job.State]time.Duration{job.Completed: s.short}}
-			for i := range 3 {
-				if done := g.maintainWith(keep); done.Removed != 1 {
-					g.Fatalf("J20: call %d removed %d jobs, want 1", i, done.Removed)
-				}
+			for range 3 {
+				g.removes(1, keep)
 				g.maintain()
 			}
 			for _, id := range g.ids {
@@ -27,9 +25,6 @@ func removedFlowCases() []jobsCase {
 			}
 		}},
 		{name: "J20/a flow with limits is cancelled", run: func(s *jobs) {
-			if _, ok := s.Store.(job.Limiter); !ok {
-				return
-			}
 			s.limit(perTenant(1))
 			g := s.flow(node("a"), or(job.FailureRun, node("run", "a")), node("x"))
 			s.settled()
@@ -38,9 +33,6 @@ func removedFlowCases() []jobsCase {
 			g.states(map[string]job.State{"a": job.Cancelled, "run": job.Cancelled, "x": job.Cancelled})
 		}},
 		{name: "J20/a flow with limits is deleted", run: func(s *jobs) {
-			if _, ok := s.Store.(job.Limiter); !ok {
-				return
-			}
 			s.limit(perTenant(1))
 			g := s.flow(node("a"), or(job.FailureRun, node("run", "a")))
 			s.settled()
@@ -51,9 +43,6 @@ func removedFlowCases() []jobsCase {
 			}
 		}},
 		{name: "J20/a flow with limits is cancelled at once", run: func(s *jobs) {
-			if _, ok := s.Store.(job.Limiter); !ok {
-				return
-			}
 			s.limit(perTenant(1))
 			g := s.flow(node("a"), node("b", "a"))
 			g.change(job.ActionCancel, g.of(), 100)
@@ -61,18 +50,12 @@ func removedFlowCases() []jobsCase {
 			g.states(map[string]job.State{"a": job.Cancelled, "b": job.Cancelled})
 		}},
 		{name: "J20/a flow with limits is deleted at once", run: func(s *jobs) {
-			if _, ok := s.Store.(job.Limiter); !ok {
-				return
-			}
 			s.limit(perTenant(1))
 			g := s.flow(node("a"), node("b", "a"))
 			g.change(job.ActionDelete, g.of(), 100)
 			s.settled()
 		}},
 		{name: "J20/a stored flow with limits notifies", run: func(s *jobs) {
-			if _, ok := s.Store.(job.Limiter); !ok {
-				return
-			}
 			s.limit(perTenant(1))
 			s.notified(s, func() { s.flow(node("a")) })
 		}},
@@ -82,9 +65,6 @@ func removedFlowCases() []jobsCase {
 			g.states(map[string]job.State{"between": job.Cancelled})
 		}},
 		{name: "J20/a job that is deleted with an earlier one takes no place", run: func(s *jobs) {
-			if _, ok := s.Store.(job.Limiter); !ok {
-				return
-			}
 			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
 			g := s.flow(node("a"), node("between", "a"), or(job.FailureRun, node("last", "between")))
 			s.settled()

@@ -66,19 +66,8 @@ func (h *keyHistory) add(caller int, call keyCall, answer keyAnswer) {
 // killed caller leave the outcome open, it follows every possible one.
 func keysModel(lease time.Duration) porcupine.Model {
 	model := porcupine.NondeterministicModel{
-		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-			by := map[string][]porcupine.Operation{}
-			for _, op := range history {
-				key := op.Input.(keyCall).Key
-				by[key] = append(by[key], op)
-			}
-			parts := make([][]porcupine.Operation, 0, len(by))
-			for _, part := range by {
-				parts = append(parts, part)
-			}
-			return parts
-		},
-		Init: func() []any { return []any{keyState{}} },
+		Partition: partition(func(input any) string { return input.(keyCall).Key }),
+		Init:      func() []any { return []any{keyState{}} },
 		Step: func(state, input, output any) []any {
 			var next []any
 			for _, s := range state.(keyState).step(input.(keyCall), output.(keyAnswer), int64(lease)) {
@@ -243,12 +232,7 @@ func (s *keys) checkKeys(h *keyHistory, lease time.Duration) (counts map[string]
 	}
 	s.Logf("%d operations: %v", len(h.ops), counts)
 	slices.SortFunc(h.ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
-	switch porcupine.CheckOperationsTimeout(keysModel(lease), h.ops, time.Minute) {
-	case porcupine.Illegal:
-		s.Error("no order of the operations explains the answers")
-	case porcupine.Unknown:
-		s.Error("the check did not end within a minute")
-	}
+	explained(s, keysModel(lease), h.ops)
 	return counts
 }
 

@@ -343,6 +343,14 @@ func (s *jobs) list(f job.Filter) []*job.Record {
 	return list
 }
 
+// stored fails the case unless the store has n jobs.
+func (s *jobs) stored(n int) {
+	s.Helper()
+	if list := s.list(job.Filter{}); len(list) != n {
+		s.Fatalf("the store has %d jobs, want %d", len(list), n)
+	}
+}
+
 // clock is the store's clock, as the creation of a job in a queue of its own shows it.
 func (s *jobs) clock() time.Time {
 	s.Helper()

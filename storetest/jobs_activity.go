@@ -88,10 +88,7 @@ func activityIsCounted(s *jobs) {
 }
 
 func finishedAreListed(s *jobs) {
-	finisher, ok := s.Store.(job.Finisher)
-	if !ok {
-		s.Skip("the store has no job.Finisher")
-	}
+	finisher := optional[job.Finisher](s, s.Store)
 	var want []job.Finish
 	for _, kind := range []job.Kind{job.KindComplete, job.KindDead, job.KindCancel, job.KindComplete, job.KindDead} {
 		r := s.start(job.Insert{}, long)

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"slices"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// causeCases checks the groups of dead jobs. They check nothing where the store does not implement job.Causer. What is counted
+// causeCases checks the groups of dead jobs. They are skipped where the store does not implement job.Causer. What is counted
 // is compared with the dead jobs at the end of every case of the suite.
 func causeCases() []jobsCase {
 	return []jobsCase{
@@ -29,25 +28,19 @@ func (s *jobs) dies(in job.Insert, text string) string {
 		from = queue
 	}
 	id := s.add(in)
-	list := s.lease(from, 1, long)
-	if len(list) != 1 || list[0].ID != id {
-		s.Fatalf("claimed %v, want %s", namesOf(list), id)
-	}
-	s.must(s.settle(list[0].Ref(), job.KindDead, fails(text, 0)), nil)
+	r := s.these(s.lease(from, 1, long), id)[0]
+	s.must(s.settle(r.Ref(), job.KindDead, fails(text, 0)), nil)
 	return id
 }
 
 func (s *jobs) causes(f job.Filter) job.Causes {
 	s.Helper()
-	out, err := s.Store.(job.Causer).Causes(s.ctx, job.CauseQuery{Filter: f})
+	out, err := optional[job.Causer](s, s.Store).Causes(s.ctx, job.CauseQuery{Filter: f})
 	s.must(err, nil)
 	return out
 }
 
 func causesCount(s *jobs) {
-	if _, ok := s.Store.(job.Causer); !ok {
-		return
-	}
 	var ids []string
 	for _, text := range []string{"timeout after 1s", "timeout after 22s", "timeout after 3s", "timeout after 4s", "no such user"} {
 		ids = append(ids, s.dies(job.Insert{}, text))
@@ -81,9 +74,6 @@ func causesCount(s *jobs) {
 }
 
 func causesForget(s *jobs) {
-	if _, ok := s.Store.(job.Causer); !ok {
-		return
-	}
 	oldest := s.record(s.dies(job.Insert{}, "x"))
 	s.lapse(time.Millisecond)
 	s.dies(job.Insert{}, "x")
@@ -108,9 +98,6 @@ func causesForget(s *jobs) {
 }
 
 func causesFilter(s *jobs) {
-	if _, ok := s.Store.(job.Causer); !ok {
-		return
-	}
 	a := s.dies(job.Insert{Type: "mail:a", Meta: map[string]string{"tenant": "acme"}}, "timeout 1")
 	s.dies(job.Insert{Type: "mail:b"}, "timeout 2")
 	s.dies(job.Insert{Queue: "other"}, "gone")
@@ -119,9 +106,7 @@ func causesFilter(s *jobs) {
 		"": 3, "queue:q": 2, "type:mail:a": 1, `type:"mail:*"`: 2, "cause:" + cause: 2, "cause:" + cause + " type:mail:b": 1, "queue:none": 0, "cause:none": 0,
 		"error:timeout": 2, "meta.tenant:acme": 1, "error:none": 0,
 	} {
-		f, err := job.ParseFilter(text, s.clock())
-		s.must(err, nil)
-		got := s.causes(f)
+		got := s.causes(s.parse(text))
 		n := 0
 		for _, g := range got.Groups {
 			n += g.Count
@@ -133,11 +118,8 @@ func causesFilter(s *jobs) {
 			s.Errorf("%s: looked at %d", text, got.Looked)
 		}
 	}
-	f, err := job.ParseFilter("state:dead cause:"+cause+" type:mail:a", s.clock())
-	s.must(err, nil)
-	if list := namesOf(s.list(f)); !slices.Equal(list, []string{a}) {
-		s.Errorf("listed %v, want %s", list, a)
-	}
+	f := s.parse("state:dead cause:" + cause + " type:mail:a")
+	s.these(s.list(f), a)
 	if store, ok := s.Store.(job.RedriveStepper); ok {
 		groups, err := store.PreviewRedrive(s.ctx, f)
 		if s.must(err, nil); len(groups) != 1 || groups[0].Jobs != 1 {

@@ -67,9 +67,7 @@ func enqueueCases() []jobsCase {
 			if _, err := s.Enqueue(s.ctx, []job.Insert{in, in}); !errors.Is(err, job.ErrConflict) {
 				s.Fatalf("error %v, want %v", err, job.ErrConflict)
 			}
-			if list := s.list(job.Filter{}); len(list) != 0 {
-				s.Fatalf("%d jobs", len(list))
-			}
+			s.stored(0)
 		}},
 	}
 }
@@ -85,9 +83,7 @@ func uniqueCases() []jobsCase {
 					s.Fatalf("receipt %+v, want %s", r, id)
 				}
 			})
-			if list := s.list(job.Filter{}); len(list) != 1 {
-				s.Fatalf("%d jobs", len(list))
-			}
+			s.stored(1)
 		}},
 		{name: "J9/a key holds while its job lives", run: func(s *jobs) {
 			id := s.add(job.Insert{UniqueKey: "k"})
@@ -110,9 +106,7 @@ func uniqueCases() []jobsCase {
 			s.maintainAfter(s.short)
 			s.in(r.ID, job.Dead)
 			s.add(job.Insert{UniqueKey: "k"})
-			if list := s.list(job.Filter{}); len(list) != 6 {
-				s.Fatalf("%d jobs", len(list))
-			}
+			s.stored(6)
 		}},
 		{name: "J9/a key with a window holds for the window only", run: func(s *jobs) {
 			first := s.attempt(job.Insert{UniqueKey: "k", UniqueFor: s.short}, job.KindComplete)
@@ -154,9 +148,7 @@ func uniqueCases() []jobsCase {
 		{name: "J9/a window outlives the retention of its job", run: func(s *jobs) {
 			r := s.attempt(job.Insert{UniqueKey: "k", UniqueFor: long}, job.KindComplete)
 			s.lapse(2 * time.Millisecond)
-			if done := s.maintainWith(job.Maintenance{Limit: 10, Keep: map[job.State]time.Duration{job.Completed: time.Millisecond}}); done.Removed != 1 {
-				s.Fatalf("removed %d", done.Removed)
-			}
+			s.removes(1, job.Maintenance{Limit: 10, Keep: map[job.State]time.Duration{job.Completed: time.Millisecond}})
 			delete(s.kept, r.ID)
 			receipts, err := s.Enqueue(s.ctx, []job.Insert{{ID: newID(), Type: "t", Queue: queue, UniqueKey: "k", UniqueFor: long}})
 			if err != nil || !receipts[0].Existed || receipts[0].ID != r.ID {
@@ -175,9 +167,7 @@ func uniqueCases() []jobsCase {
 			if !slices.Equal(existed, []bool{false, false, true, false, true, false}) || r[2].ID != r[0].ID || r[4].ID != r[0].ID {
 				s.Fatalf("receipts %+v", r)
 			}
-			if list := s.list(job.Filter{}); len(list) != 4 {
-				s.Fatalf("%d jobs", len(list))
-			}
+			s.stored(4)
 		}},
 		{name: "J9/keys never collide, whatever they hold", run: func(s *jobs) {
 			pairs := [][2]string{

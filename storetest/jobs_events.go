@@ -15,11 +15,7 @@ import (
 // relay returns a handle as a job.Relay, or skips the case.
 func (s *jobs) relay(on *jobs) job.Relay {
 	s.Helper()
-	r, ok := on.Store.(job.Relay)
-	if !ok {
-		s.Skip("the store does not relay events")
-	}
-	return r
+	return optional[job.Relay](s, on.Store)
 }
 
 // watch returns the events after a position.

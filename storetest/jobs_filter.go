@@ -45,8 +45,7 @@ func termsSelect(s *jobs) {
 	s.searchable()
 	all := s.list(job.Filter{})
 	for _, text := range filters() {
-		f, err := job.ParseFilter(text, s.clock())
-		s.must(err, nil)
+		f := s.parse(text)
 		var want []string
 		for _, r := range all {
 			if r.Queue != "clock" && f.Matches(r) {
@@ -62,9 +61,7 @@ func termsSelect(s *jobs) {
 		"queue:Mail*": 4, "queue:mail,Mail*,none": 8, `type:"mail\*"`: 4, "key:4*,none": 1, "error:timeout": 1, "error:imeout,100%": 2, "meta.tenant:acme": 4, "meta.tenant:odd": 4,
 		"payload.order.id:42": 4, "payload.order.id:42,true": 6, "payload.order.id:null": 1, "payload.order:it's": 1, "state:dead,running": 5, "payload.größe:ä": 1,
 	} {
-		f, err := job.ParseFilter(text, s.clock())
-		s.must(err, nil)
-		if got := len(s.list(f)); got != want {
+		if got := len(s.list(s.parse(text))); got != want {
 			s.Errorf("%s: %d jobs, want %d", text, got, want)
 		}
 	}
@@ -91,10 +88,7 @@ func searchCases() []jobsCase {
 	return []jobsCase{
 		{name: "S8/a search finds what a list does, newest first", run: searchesFind},
 		{name: "S8/a search in which fields are indexed finds the same", run: func(s *jobs) {
-			indexer, ok := s.Store.(job.Indexer)
-			if !ok {
-				s.Skip("the store has no job.Indexer")
-			}
+			indexer := optional[job.Indexer](s, s.Store)
 			fields := []string{"meta.größe", "meta.it's", "meta.tenant", "payload.order", "payload.order.id"}
 			for _, field := range append(fields, fields...) {
 				s.must(indexer.SetIndex(s.ctx, field, true), nil)
@@ -144,11 +138,7 @@ func searchCases() []jobsCase {
 
 func (s *jobs) searcher() job.Searcher {
 	s.Helper()
-	searcher, ok := s.Store.(job.Searcher)
-	if !ok {
-		s.Skip("the store has no job.Searcher")
-	}
-	return searcher
+	return optional[job.Searcher](s, s.Store)
 }
 
 func (s *jobs) search(q job.Search) job.Found {

@@ -9,18 +9,9 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// limitCases checks limits of queues and types. They check nothing in a store without them.
+// limitCases checks limits of queues and types. They are skipped in a store without them.
 func limitCases() []jobsCase {
-	cases := slices.Concat(placeCases(), strictCases(), rateCases(), limitKeyCases(), limitChangeCases(), limitRandomCases())
-	for i := range cases {
-		run := cases[i].run
-		cases[i].run = func(s *jobs) {
-			if _, ok := s.Store.(job.Limiter); ok {
-				run(s)
-			}
-		}
-	}
-	return cases
+	return slices.Concat(placeCases(), strictCases(), rateCases(), limitKeyCases(), limitChangeCases(), limitRandomCases())
 }
 
 // perTenant is a limit of "q" by tenant.
@@ -30,7 +21,10 @@ func perTenant(concurrency int) policy.JobLimit {
 
 func of(tenant string) job.Insert { return job.Insert{Meta: map[string]string{"tenant": tenant}} }
 
-func (s *jobs) limiter() job.Limiter { return s.Store.(job.Limiter) }
+func (s *jobs) limiter() job.Limiter {
+	s.Helper()
+	return optional[job.Limiter](s, s.Store)
+}
 
 // set sets a limit.
 func (s *jobs) set(name job.LimitName, l policy.JobLimit) {

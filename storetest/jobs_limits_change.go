@@ -258,10 +258,7 @@ func limitChangeCases() []jobsCase {
 			s.claims(queue, 1)
 		}},
 		{name: "J19/a redrive passes the gate, and can be undone there", run: func(s *jobs) {
-			redriver, ok := s.Store.(job.RedriveStepper)
-			if !ok {
-				return
-			}
+			redriver := optional[job.RedriveStepper](s, s.Store)
 			dead := idsOf(s.enqueue(make([]job.Insert, 3)...))
 			for range dead {
 				s.must(s.settle(s.take(long).Ref(), job.KindDead, fails("x", 0)), nil)

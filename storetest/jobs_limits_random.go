@@ -24,6 +24,7 @@ import (
 func limitRandomCases() []jobsCase {
 	return []jobsCase{
 		{name: "J19/random operations keep the bounds and leave no place unused", run: func(s *jobs) {
+			s.limiter()
 			fewerChecks()
 			rapid.Check(struct{ *testing.T }{s.T}, func(t *rapid.T) {
 				m := newLimitModel(s, t)

@@ -16,7 +16,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// redriveCases checks redrives. They check nothing where the store does not implement job.RedriveStepper.
+// redriveCases checks redrives. They are skipped where the store does not implement job.RedriveStepper.
 func redriveCases() []jobsCase {
 	cases := []struct {
 		name string
@@ -42,9 +42,7 @@ func redriveCases() []jobsCase {
 	var list []jobsCase
 	for _, c := range cases {
 		list = append(list, jobsCase{name: "J23/" + c.name, real: c.real, run: func(s *jobs) {
-			if store, ok := s.Store.(job.RedriveStepper); ok {
-				c.run(&redrives{s, store})
-			}
+			c.run(&redrives{s, optional[job.RedriveStepper](s, s.Store)})
 		}})
 	}
 	return list
@@ -216,20 +214,12 @@ func (r *redrives) lists() {
 	}
 	slices.Reverse(made)
 	var got []string
-	for below := ""; ; {
-		page, err := r.store.Redrives(r.ctx, job.RedriveQuery{Below: below, Limit: 2})
-		r.must(err, nil)
-		for _, one := range page {
-			got = append(got, one.ID)
-			below = one.ID
-		}
-		if len(page) == 0 {
-			break
-		}
+	for _, one := range pages(r, func(last job.Redrive) ([]job.Redrive, error) {
+		return r.store.Redrives(r.ctx, job.RedriveQuery{Below: last.ID, Limit: 2})
+	}) {
+		got = append(got, one.ID)
 	}
-	if !slices.Equal(got, made) {
-		r.Errorf("listed %v, want %v", got, made)
-	}
+	noDiff(r, "redrives", cmp.Diff(made, got))
 	for _, id := range made[1:] {
 		r.update(id, job.RedriveChange{Action: job.RedrivePause})
 	}
@@ -521,20 +511,22 @@ func (r *redrives) discards() {
 // once more.
 func (r *redrives) concurrent() {
 	n := sized(20_000, 2500)
-	var ids []string
-	for range n / 500 {
-		ids = append(ids, r.dead(queue, 500)...)
+	at := map[string]int{} // the number of each job
+	for len(at) < n {
+		for _, id := range r.dead(queue, 500) {
+			at[id] = len(at)
+		}
 	}
 	made := r.create(job.RedrivePlan{Canary: 10, MaxPending: 900})
 	stores := []job.RedriveStepper{r.store, r.store}
 	if r.options.Second != nil {
 		r.second(func(other *jobs) {
-			r.race(made.ID, append(stores, other.Store.(job.RedriveStepper)), ids)
+			r.race(made.ID, append(stores, other.Store.(job.RedriveStepper)), at)
 		})
 	} else {
-		r.race(made.ID, stores, ids)
+		r.race(made.ID, stores, at)
 	}
-	for i, id := range ids {
+	for id, i := range at {
 		if diesAgain(i) {
 			r.in(id, job.Dead)
 		} else if i%97 == 0 {
@@ -546,49 +538,21 @@ func (r *redrives) concurrent() {
 // diesAgain says which jobs of concurrent die again: some, and none of the canary.
 func diesAgain(i int) bool { return i > 10 && i%50 == 7 }
 
-func (r *redrives) race(id string, stores []job.RedriveStepper, ids []string) {
+func (r *redrives) race(id string, stores []job.RedriveStepper, at map[string]int) {
 	r.Helper()
+	ctx, stop := context.WithTimeout(r.ctx, 5*time.Minute)
+	defer stop()
 	var runners sync.WaitGroup
 	for _, store := range stores {
 		runners.Go(func() {
 			runner := job.NewRedriveRunner(store, job.RedriveRunnerOptions{Logger: slog.New(slog.DiscardHandler)})
-			if _, err := runner.Follow(r.ctx, id, nil); err != nil {
+			if _, err := runner.Follow(ctx, id, nil); err != nil {
 				r.Error(err)
 			}
 		})
 	}
-	ran, at, n, dead := map[string]int{}, map[string]int{}, len(ids), 0
-	for i, id := range ids {
-		at[id] = i
-	}
-	for end := time.Now().Add(5 * time.Minute); len(ran) < n && time.Now().Before(end); {
-		claimed := r.lease(queue, 200, long)
-		settlements := make([]job.Settlement, len(claimed))
-		for i, c := range claimed {
-			ran[c.ID]++
-			settlements[i] = job.Settlement{Ref: c.Ref(), Kind: job.KindComplete}
-			if diesAgain(at[c.ID]) {
-				settlements[i].Kind, settlements[i].Error = job.KindDead, "again"
-				dead++
-			}
-		}
-		if len(claimed) == 0 {
-			time.Sleep(time.Millisecond)
-		} else if errs := r.Settle(r.ctx, settlements); errs != nil {
-			r.Fatal(errs)
-		}
-	}
+	ran := r.work(ctx, at)
 	runners.Wait()
-	for id, times := range ran {
-		if times != 1 {
-			r.Errorf("job %s ran %d times", id, times)
-		}
-	}
-	state, err := r.store.Redrive(r.ctx, id)
-	r.must(err, nil)
-	r.released(state)
-	r.counts(state, job.RedriveCounts{Total: n, Released: n, Completed: n - dead, Dead: dead})
-	if state.State != job.RedriveFinished || dead == 0 {
-		r.Errorf("%s: %s", state.State, state.Reason)
-	}
+	stop()
+	r.ranOnce(id, at, <-ran)
 }

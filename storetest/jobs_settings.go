@@ -15,11 +15,7 @@ import (
 
 func (s *jobs) settingStore(on *jobs) job.SettingStore {
 	s.Helper()
-	store, ok := on.Store.(job.SettingStore)
-	if !ok {
-		s.Skip("the store does not keep settings")
-	}
-	return store
+	return optional[job.SettingStore](s, on.Store)
 }
 
 // settings returns all settings and their version.

@@ -12,7 +12,7 @@ import (
 )
 
 // sharedCases checks several workers, handles and processes on the same data. Cases about an optional interface that the store
-// does not implement check nothing.
+// does not implement check nothing or are skipped.
 func sharedCases() []jobsCase {
 	return []jobsCase{
 		{name: "J1/another handle sees the same jobs", run: func(s *jobs) {
@@ -70,10 +70,7 @@ func sharedCases() []jobsCase {
 			})
 		}},
 		{name: "J11/the notifications end with their context", run: func(s *jobs) {
-			notifier, ok := s.Store.(job.Notifier)
-			if !ok {
-				return
-			}
+			notifier := optional[job.Notifier](s, s.Store)
 			ctx, cancel := context.WithCancel(s.ctx)
 			signals, err := notifier.Notify(ctx)
 			s.must(err, nil)
@@ -91,10 +88,7 @@ func sharedCases() []jobsCase {
 			}
 		}},
 		{name: "J6/one worker leads at a time", run: func(s *jobs) {
-			elector, ok := s.Store.(job.Elector)
-			if !ok {
-				return
-			}
+			elector := optional[job.Elector](s, s.Store)
 			lead := func(worker string, want bool) {
 				s.Helper()
 				if got, err := elector.Lead(s.ctx, worker, s.short); err != nil || got != want {
@@ -118,10 +112,7 @@ func sharedCases() []jobsCase {
 			}
 		}},
 		{name: "J8/live workers are listed with what they take", run: func(s *jobs) {
-			registry, ok := s.Store.(job.Registry)
-			if !ok {
-				return
-			}
+			registry := optional[job.Registry](s, s.Store)
 			listed := func(want ...job.WorkerInfo) {
 				s.Helper()
 				check := func(on *jobs) {

@@ -45,18 +45,11 @@ func clientCases() []policiesCase {
 			}
 			s.must(s.SaveClients(s.ctx, list))
 			for document, want := range map[string]int{"": 7, "document-0": 4, "document-1": 3, "nope": 0} {
-				n := 0
-				for after := (policystore.ClientKey{}); ; {
-					page, err := s.second.Clients(s.ctx, document, after, 2)
-					s.must(err)
-					if len(page) == 0 {
-						break
-					}
-					n += len(page)
-					after = page[len(page)-1].Key()
-				}
-				if n != want {
-					s.Errorf("document %q: %d clients, want %d", document, n, want)
+				list := pages(s, func(last policystore.Client) ([]policystore.Client, error) {
+					return s.second.Clients(s.ctx, document, last.Key(), 2)
+				})
+				if len(list) != want {
+					s.Errorf("document %q: %d clients, want %d", document, len(list), want)
 				}
 			}
 		}},
@@ -72,13 +65,10 @@ func clientCases() []policiesCase {
 			s.must(s.SaveClients(s.ctx, []policystore.Client{a, b, quiet, gone, client("other", "a")}))
 			check := func(what string, want map[string]int) {
 				got := map[string]int{}
-				for after := (policystore.ClientKey{}); ; {
-					page, err := s.second.ReportingClients(s.ctx, published.Add(-time.Minute), after, 1)
-					s.must(err)
-					if len(page) == 0 {
-						break
-					}
-					got[page[0].ID], after = len(page[0].Reported.Mechanisms)+len(page[0].Reported.Pipelines), page[0].Key()
+				for _, c := range pages(s, func(last policystore.Client) ([]policystore.Client, error) {
+					return s.second.ReportingClients(s.ctx, published.Add(-time.Minute), last.Key(), 1)
+				}) {
+					got[c.ID] = len(c.Reported.Mechanisms) + len(c.Reported.Pipelines)
 				}
 				s.same(want, got, what)
 			}

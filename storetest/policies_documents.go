@@ -141,19 +141,13 @@ func documentCases() []policiesCase {
 				s.must(err)
 			}
 			var numbers []int64
-			for below := int64(0); ; {
-				page, err := s.second.Revisions(s.ctx, "payments", below, 2)
-				s.must(err)
-				if len(page) == 0 {
-					break
-				}
-				for _, r := range page {
-					want := revision("payments", r.Number)
-					want.Body, want.Created = nil, policystore.Stamp(want.Created)
-					s.same(want, r, "revision")
-					numbers = append(numbers, r.Number)
-				}
-				below = page[len(page)-1].Number
+			for _, r := range pages(s, func(last policystore.Revision) ([]policystore.Revision, error) {
+				return s.second.Revisions(s.ctx, "payments", last.Number, 2)
+			}) {
+				want := revision("payments", r.Number)
+				want.Body, want.Created = nil, policystore.Stamp(want.Created)
+				s.same(want, r, "revision")
+				numbers = append(numbers, r.Number)
 			}
 			s.same([]int64{5, 4, 3, 2, 1}, numbers, "numbers")
 		}},
@@ -162,16 +156,10 @@ func documentCases() []policiesCase {
 				s.document(name)
 			}
 			var names []string
-			for after := ""; ; {
-				page, err := s.Documents(s.ctx, after, 2)
-				s.must(err)
-				if len(page) == 0 {
-					break
-				}
-				for _, d := range page {
-					names = append(names, d.Name)
-				}
-				after = names[len(names)-1]
+			for _, d := range pages(s, func(last policystore.Document) ([]policystore.Document, error) {
+				return s.Documents(s.ctx, last.Name, 2)
+			}) {
+				names = append(names, d.Name)
 			}
 			s.same([]string{"B", "a", "b", "c", "ä"}, names, "names")
 		}},

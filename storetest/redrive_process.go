@@ -69,28 +69,33 @@ func KilledRedrives(t *testing.T, store job.Store, name string) {
 	}
 	ctx, stop := context.WithCancel(s.ctx)
 	defer stop()
-	worked := make(chan map[string]int, 1)
-	go func() { worked <- r.work(ctx, at) }()
+	ran := r.work(ctx, at)
 	for kill := 1; kill <= redriveKills; kill++ {
 		r.runUntil(made.ID, name, n*kill/(redriveKills+2))
 	}
 	r.runUntil(made.ID, name, n+1)
 	stop()
-	ran := <-worked
-	again := 0
+	r.ranOnce(made.ID, at, <-ran)
+}
+
+// ranOnce checks that a redrive has ended, and that each of its jobs ran once.
+func (r *redrives) ranOnce(id string, at, ran map[string]int) {
+	r.Helper()
+	n, again := len(at), 0
 	for id, i := range at {
 		if ran[id] != 1 {
-			t.Errorf("job %d ran %d times", i, ran[id])
+			r.Errorf("job %d ran %d times", i, ran[id])
 		}
 		if diesAgain(i) {
 			again++
 		}
 	}
-	state, err := r.store.Redrive(s.ctx, made.ID)
+	state, err := r.store.Redrive(r.ctx, id)
 	r.must(err, nil)
+	r.released(state)
 	r.counts(state, job.RedriveCounts{Total: n, Released: n, Completed: n - again, Dead: again})
-	if state.State != job.RedriveFinished || len(ran) != n {
-		t.Errorf("%s (%s), %d jobs ran", state.State, state.Reason, len(ran))
+	if state.State != job.RedriveFinished || len(ran) != n || again == 0 {
+		r.Errorf("%s (%s), %d jobs ran, %d are to die again", state.State, state.Reason, len(ran), again)
 	}
 }
 
@@ -118,11 +123,17 @@ func (r *redrives) runUntil(id, name string, released int) {
 	}
 }
 
-// work runs jobs until ctx ends, and returns how often each ran.
-func (r *redrives) work(ctx context.Context, at map[string]int) map[string]int {
+// work starts a worker, which runs jobs until ctx ends, and then sends how often each ran.
+func (r *redrives) work(ctx context.Context, at map[string]int) <-chan map[string]int {
+	worked := make(chan map[string]int, 1)
+	go func() { worked <- r.runJobs(ctx, at) }()
+	return worked
+}
+
+func (r *redrives) runJobs(ctx context.Context, at map[string]int) map[string]int {
 	ran := map[string]int{}
 	for ctx.Err() == nil {
-		claimed, err := r.Claim(r.ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: queue, Free: 1000}}, Types: []string{"t"}, Lease: long})
+		claimed, err := r.Claim(r.ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: queue, Free: 500}}, Types: []string{"t"}, Lease: long})
 		if err != nil {
 			r.Error(err)
 			return ran

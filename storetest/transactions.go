@@ -87,12 +87,14 @@ func (s *transactions) ok(errs ...error) {
 	}
 }
 
-// stored lists the jobs.
-func (s *transactions) stored() []*job.Record {
+// stored checks that the store has n jobs.
+func (s *transactions) stored(n int) {
 	s.Helper()
 	list, err := s.Jobs.List(s.Context(), job.Filter{}, "", 100)
 	s.ok(err)
-	return list
+	if len(list) != n {
+		s.Fatalf("the store has %d jobs, want %d", len(list), n)
+	}
 }
 
 // absent checks that an ID has no record.
@@ -130,13 +132,9 @@ func (s *transactions) commitJobs() {
 	noDiff(s, "receipts", cmp.Diff(want, receipts))
 	_, err = tx.EnqueueTx(job.Request{Type: "t"}, job.Request{Type: "t"}, job.Request{Type: "t"})
 	s.ok(err)
-	if n := len(s.stored()); n != 0 {
-		s.Fatalf("%d jobs before the commit", n)
-	}
+	s.stored(0)
 	s.ok(tx.Commit())
-	if n := len(s.stored()); n != 5 {
-		s.Fatalf("%d jobs after the commit, want 5", n)
-	}
+	s.stored(5)
 	got, _, err := s.Jobs.Get(s.Context(), receipts[0].ID)
 	s.ok(err)
 	in := prepared[0]
@@ -159,9 +157,7 @@ func (s *transactions) refuseText() {
 	}
 	_, err := tx.EnqueueTx(job.Request{Type: "t"}) // the transaction is still usable
 	s.ok(err, tx.Commit())
-	if n := len(s.stored()); n != 1 {
-		s.Fatalf("%d jobs, want 1", n)
-	}
+	s.stored(1)
 }
 
 func (s *transactions) rollBackJobs() {
@@ -169,9 +165,7 @@ func (s *transactions) rollBackJobs() {
 	tx := s.begin()
 	_, err := tx.EnqueueTx(keyed, job.Request{Type: "t"})
 	s.ok(err, tx.Rollback())
-	if n := len(s.stored()); n != 0 {
-		s.Fatalf("%d jobs after the rollback", n)
-	}
+	s.stored(0)
 	if receipt, err := job.NewClient(s.Jobs).Enqueue(s.Context(), keyed); err != nil || receipt.Existed {
 		s.Fatalf("the key is still taken: %+v, %v", receipt, err)
 	}

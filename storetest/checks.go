@@ -1,0 +1,42 @@
+package storetest
+
+import (
+	"reflect"
+
+	"pgregory.net/rapid"
+)
+
+// noDiff fails the test if cmp.Diff(want, got) has found a difference.
+func noDiff(t rapid.TB, what, diff string) {
+	t.Helper()
+	if diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// optional returns a store as what it may implement. It skips the test for a store that does not.
+func optional[T any](t rapid.TB, store any) T {
+	t.Helper()
+	found, ok := store.(T)
+	if !ok {
+		t.Skipf("%T is not a %v", store, reflect.TypeFor[T]())
+	}
+	return found
+}
+
+// pages reads page after page, until one is empty. next returns the page behind an element, which is zero for the first page.
+func pages[T any](t rapid.TB, next func(last T) ([]T, error)) (all []T) {
+	t.Helper()
+	var last T
+	for {
+		page, err := next(last)
+		if err != nil {
+			t.Fatalf("the page behind %+v: %v", last, err)
+		}
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
+		last = all[len(all)-1]
+	}
+}
