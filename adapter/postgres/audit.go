@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"hash/fnv"
 	"strconv"
 	"sync/atomic"
 
@@ -58,7 +57,7 @@ func (a *Audit) Append(ctx context.Context, entries []audit.Entry) error {
 }
 
 func (a *Audit) queue(b *pgx.Batch, entries []audit.Entry) {
-	b.Queue(`SELECT pg_advisory_xact_lock($1)`, a.lockKey())
+	b.Queue(`SELECT pg_advisory_xact_lock($1)`, a.db.lockKey("audit"))
 	b.Queue(a.db.sql(appendEventsSQL), eventColumns(entries)...)
 }
 
@@ -75,13 +74,6 @@ func eventColumns(entries []audit.Entry) []any {
 		categories[i], works[i] = text(e.Category), text(e.WorkID[:min(len(e.WorkID), maxWorkID)])
 	}
 	return []any{ids, chains, seqs, hashes, types, categories, works, times, lines}
-}
-
-// lockKey is the advisory lock under which batches are stored.
-func (a *Audit) lockKey() int64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte("tenet audit " + a.db.name))
-	return int64(h.Sum64())
 }
 
 // headsSQL steps through the index from chain to chain.
@@ -102,15 +94,12 @@ func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 	}
 	var heads []audit.Head
 	b := steadyBatch()
-	b.Queue(a.db.sql(headsSQL)).Query(func(rows pgx.Rows) error {
-		var chain []byte
-		var seq int64
-		var hash string
-		_, err := pgx.ForEachRow(rows, []any{&chain, &seq, &hash}, func() error {
-			heads = append(heads, audit.Head{ChainID: string(chain), Seq: uint64(seq), Hash: hash})
-			return nil
-		})
-		return err
+	var chain []byte
+	var seq int64
+	var hash string
+	each(b.Queue(a.db.sql(headsSQL)), []any{&chain, &seq, &hash}, func() error {
+		heads = append(heads, audit.Head{ChainID: string(chain), Seq: uint64(seq), Hash: hash})
+		return nil
 	})
 	err := a.db.run(ctx, "audit: heads", b)
 	return heads, err
@@ -132,14 +121,11 @@ func (a *Audit) lines(ctx context.Context, text string, args []any) (page []pagi
 		return nil, job.ErrClosed
 	}
 	b := steadyBatch()
-	b.Queue(a.db.sql(text), args...).Query(func(rows pgx.Rows) error {
-		var line paging.Line
-		_, err := pgx.ForEachRow(rows, []any{&line.Position, &line.Text}, func() error {
-			page = append(page, line)
-			line.Text = nil
-			return nil
-		})
-		return err
+	var line paging.Line
+	each(b.Queue(a.db.sql(text), args...), []any{&line.Position, &line.Text}, func() error {
+		page = append(page, line)
+		line.Text = nil
+		return nil
 	})
 	err = a.db.run(ctx, "audit: read", b)
 	return page, err
@@ -177,13 +163,10 @@ func (a *Audit) Tail(ctx context.Context) (cursor string, err error) {
 		return "", job.ErrClosed
 	}
 	b := steadyBatch()
-	b.Queue(a.db.sql(`SELECT position FROM {{schema}}.audit ORDER BY position DESC LIMIT 1`)).Query(func(rows pgx.Rows) error {
-		var last int64
-		_, err := pgx.ForEachRow(rows, []any{&last}, func() error {
-			cursor = strconv.FormatInt(last, 10)
-			return nil
-		})
-		return err
+	var last int64
+	each(b.Queue(a.db.sql(`SELECT position FROM {{schema}}.audit ORDER BY position DESC LIMIT 1`)), []any{&last}, func() error {
+		cursor = strconv.FormatInt(last, 10)
+		return nil
 	})
 	err = a.db.run(ctx, "audit: tail", b)
 	return cursor, err

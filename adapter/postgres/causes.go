@@ -48,16 +48,13 @@ func (j *Jobs) Causes(ctx context.Context, q job.CauseQuery) (job.Causes, error)
 	}
 	var groups []job.CauseGroup
 	b := &pgx.Batch{}
-	b.Queue(j.db.sql(causesSQL)).Query(func(rows pgx.Rows) error {
-		var g job.CauseGroup
-		var first, last pgtype.Timestamptz
-		_, err := pgx.ForEachRow(rows, []any{&g.Cause, &g.Queue, &g.Type, &g.Count, &first, &last}, func() error {
-			if g.FirstSeen, g.LastSeen = utc(first), utc(last); q.Selects(g) {
-				groups = append(groups, g)
-			}
-			return nil
-		})
-		return err
+	var g job.CauseGroup
+	var first, last pgtype.Timestamptz
+	each(b.Queue(j.db.sql(causesSQL)), []any{&g.Cause, &g.Queue, &g.Type, &g.Count, &first, &last}, func() error {
+		if g.FirstSeen, g.LastSeen = utc(first), utc(last); q.Selects(g) {
+			groups = append(groups, g)
+		}
+		return nil
 	})
 	if err := j.db.run(ctx, "causes", b); err != nil {
 		return job.Causes{}, err
@@ -78,15 +75,12 @@ func (j *Jobs) newestOf(ctx context.Context, groups []job.CauseGroup) ([][]*job.
 		names, queues, types = append(names, g.Cause), append(queues, g.Queue), append(types, g.Type)
 	}
 	b := steadyBatch()
-	b.Queue(j.db.sql(newestOfSQL), names, queues, types, job.CauseSamples).Query(func(rows pgx.Rows) error {
-		var at int
-		var id pgtype.UUID
-		var text, reason, name pgtype.Text
-		_, err := pgx.ForEachRow(rows, []any{&at, &id, &text, &reason, &name}, func() error {
-			newest[at-1] = append(newest[at-1], &job.Record{ID: id.String(), LastError: text.String, Reason: policy.Reason(reason.String), Cause: name.String})
-			return nil
-		})
-		return err
+	var at int
+	var id pgtype.UUID
+	var text, reason, name pgtype.Text
+	each(b.Queue(j.db.sql(newestOfSQL), names, queues, types, job.CauseSamples), []any{&at, &id, &text, &reason, &name}, func() error {
+		newest[at-1] = append(newest[at-1], &job.Record{ID: id.String(), LastError: text.String, Reason: policy.Reason(reason.String), Cause: name.String})
+		return nil
 	})
 	return newest, j.db.run(ctx, "causes", b)
 }

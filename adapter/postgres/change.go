@@ -232,10 +232,7 @@ func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (
 					return err
 				}
 			}
-			rows, err := tx.Query(ctx, j.db.sql(inTable(changeSQL(action, p.table), p.table)), ids)
-			if err != nil {
-				return err
-			}
+			rows, _ := tx.Query(ctx, j.db.sql(inTable(changeSQL(action, p.table), p.table)), ids)
 			names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			if err != nil {
 				return err

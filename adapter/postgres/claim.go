@@ -197,10 +197,7 @@ func (j *Jobs) origins(ctx context.Context, c job.Claim) (from []origin, err err
 	b := steadyBatch()
 	p := j.promote(b)
 	for i := range from {
-		b.Queue(j.text.types, from[i].Queue).Query(func(rows pgx.Rows) (err error) {
-			from[i].types, err = pgx.CollectRows(rows, pgx.RowTo[string])
-			return err
-		})
+		collect(b.Queue(j.text.types, from[i].Queue), &from[i].types, pgx.RowTo[string])
 	}
 	if err := j.db.run(ctx, "claim", b); err != nil {
 		return nil, err

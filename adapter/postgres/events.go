@@ -37,16 +37,13 @@ UPDATE {{schema}}.watch SET until = statement_timestamp() + $1::bigint * interva
 WHERE until < statement_timestamp() + $1::bigint / 2 * interval '1 microsecond'`), job.WatchFor.Microseconds())
 	b.Queue(j.db.sql(`SELECT coalesce(max(position), 0) FROM {{schema}}.event`)).QueryRow(func(row pgx.Row) error { return row.Scan(&last) })
 	if after >= 0 {
-		b.Queue(j.db.sql(`SELECT position, event FROM {{schema}}.event WHERE position > $1 ORDER BY position LIMIT $2`), after, max(limit, 0)).Query(func(rows pgx.Rows) error {
-			var position int64
-			var raw string
-			_, err := pgx.ForEachRow(rows, []any{&position, &raw}, func() error {
-				e := job.Event{}
-				err := json.Unmarshal([]byte(raw), &e)
-				e.Position = position
-				list = append(list, e)
-				return err
-			})
+		var position int64
+		var raw string
+		each(b.Queue(j.db.sql(`SELECT position, event FROM {{schema}}.event WHERE position > $1 ORDER BY position LIMIT $2`), after, max(limit, 0)), []any{&position, &raw}, func() error {
+			e := job.Event{}
+			err := json.Unmarshal([]byte(raw), &e)
+			e.Position = position
+			list = append(list, e)
 			return err
 		})
 	}

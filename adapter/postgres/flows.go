@@ -95,14 +95,11 @@ func (j *Jobs) removeOfFlows(ctx context.Context, state job.State, limit int, ke
 
 // flowInfos adds a query for flows to a batch.
 func (j *Jobs) flowInfos(b *pgx.Batch, page *[]job.FlowInfo, condition string, args ...any) {
-	b.Queue(j.db.sql(flowsSQL+condition), args...).Query(func(rows pgx.Rows) error {
-		var f job.FlowInfo
-		_, err := pgx.ForEachRow(rows, []any{&f.Cursor, &f.ID, &f.CreatedAt, &f.Layers, &f.Jobs, &f.Completed, &f.Dead, &f.Cancelled}, func() error {
-			f.CreatedAt = f.CreatedAt.UTC()
-			*page = append(*page, f)
-			return nil
-		})
-		return err
+	var f job.FlowInfo
+	each(b.Queue(j.db.sql(flowsSQL+condition), args...), []any{&f.Cursor, &f.ID, &f.CreatedAt, &f.Layers, &f.Jobs, &f.Completed, &f.Dead, &f.Cancelled}, func() error {
+		f.CreatedAt = f.CreatedAt.UTC()
+		*page = append(*page, f)
+		return nil
 	})
 }
 
@@ -122,10 +119,7 @@ func (j *Jobs) Flow(ctx context.Context, id string) (status job.FlowStatus, err 
 			return &job.NotFoundError{What: "flow", ID: id}
 		}
 		status = job.FlowStatus{FlowInfo: found[0]}
-		rows, err := tx.Query(ctx, j.db.sql(layersSQL), status.Cursor)
-		if err != nil {
-			return err
-		}
+		rows, _ := tx.Query(ctx, j.db.sql(layersSQL), status.Cursor)
 		layer, state, n := 0, "", 0
 		_, err = pgx.ForEachRow(rows, []any{&layer, &state, &n}, func() error {
 			status.Add(layer, job.State(state), n)
@@ -173,12 +167,10 @@ func (j *Jobs) FlowNodes(ctx context.Context, q job.NodeQuery) (page []job.FlowN
 		found = rows.Next()
 		return nil
 	})
-	b.Queue(j.db.sql(fmt.Sprintf(nodesSQL, nodes+nodePageSQL)), of, q.After, q.Node, cmp.Or(max(q.Limit, 0), 1000), q.Outputs).Query(func(rows pgx.Rows) (err error) {
-		page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (n job.FlowNode, err error) {
-			err = row.Scan(&n.Position, &n.Node, &n.Layer, &n.JobID, &n.Type, &n.State, &n.OnFailure, &n.Unmet, &n.Needs, &n.Dependents, &n.Output)
-			return n, err
-		})
-		return err
+	queued := b.Queue(j.db.sql(fmt.Sprintf(nodesSQL, nodes+nodePageSQL)), of, q.After, q.Node, cmp.Or(max(q.Limit, 0), 1000), q.Outputs)
+	collect(queued, &page, func(row pgx.CollectableRow) (n job.FlowNode, err error) {
+		err = row.Scan(&n.Position, &n.Node, &n.Layer, &n.JobID, &n.Type, &n.State, &n.OnFailure, &n.Unmet, &n.Needs, &n.Dependents, &n.Output)
+		return n, err
 	})
 	if err := j.db.run(ctx, "flow nodes", b); err != nil {
 		return nil, err

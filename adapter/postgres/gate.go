@@ -411,10 +411,7 @@ func (t *gateTx) events() (events []job.GateEvents, arrived []pgtype.UUID, err e
 
 // arrivals reads jobs that have come to the gate.
 func (t *gateTx) arrivals(ids []pgtype.UUID) ([]*job.Entrant, error) {
-	rows, err := t.tx.Query(t.ctx, t.j.text.arrived, ids)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := t.tx.Query(t.ctx, t.j.text.arrived, ids)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Entrant, error) {
 		e := &job.Entrant{}
 		var r job.Record
@@ -438,10 +435,7 @@ func (t *gateTx) Buckets(names []string) ([]*job.Bucket, error) {
 	if t.stored == nil {
 		t.stored = map[string]bool{}
 	}
-	rows, err := t.tx.Query(t.ctx, t.j.text.buckets, names)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := t.tx.Query(t.ctx, t.j.text.buckets, names)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Bucket, error) {
 		b := &job.Bucket{}
 		var next pgtype.Timestamptz
@@ -459,10 +453,7 @@ func (t *gateTx) Lines(first map[string]int) ([]*job.Entrant, error) {
 	for name, n := range first {
 		names, counts = append(names, name), append(counts, int32(n))
 	}
-	rows, err := t.tx.Query(t.ctx, t.j.text.lines, names, counts)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := t.tx.Query(t.ctx, t.j.text.lines, names, counts)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Entrant, error) {
 		e := &job.Entrant{}
 		var priority int16
@@ -510,12 +501,8 @@ func (t *gateTx) write(r *job.GateResult) (next time.Time, err error) {
 	if len(r.More) > 0 {
 		b.Queue(t.j.text.touch, r.More)
 	}
-	b.Queue(t.j.text.nextPlace).Query(func(rows pgx.Rows) error {
-		var due pgtype.Timestamptz
-		_, err := pgx.ForEachRow(rows, []any{&due}, func() error { return nil })
-		next = utc(due)
-		return err
-	})
+	var due pgtype.Timestamptz
+	each(b.Queue(t.j.text.nextPlace), []any{&due}, func() error { next = utc(due); return nil })
 	return next, t.tx.SendBatch(t.ctx, b).Close()
 }
 

@@ -224,24 +224,18 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 	if s.db.closed.Load() {
 		return nil, job.ErrClosed
 	}
-	rows, err := s.db.pool.Query(ctx, s.db.sql(listRecordsSQL), append(idColumns(after), []byte(f.Tenant), []byte(f.Operation), string(f.State),
+	rows, _ := s.db.pool.Query(ctx, s.db.sql(listRecordsSQL), append(idColumns(after), []byte(f.Tenant), []byte(f.Operation), string(f.State),
 		max(limit, 0))...)
-	if err != nil {
-		return nil, s.wrap("list", err)
-	}
 	var tenant, operation, key []byte
+	var c recordColumns
 	var list []idempotency.Record
-	for rows.Next() {
-		var c recordColumns
-		if err := rows.Scan(append([]any{&tenant, &operation, &key}, c.targets()...)...); err != nil {
-			rows.Close()
-			return nil, s.wrap("list", err)
-		}
+	_, err := pgx.ForEachRow(rows, append([]any{&tenant, &operation, &key}, c.targets()...), func() error {
 		r := c.record()
 		r.ID = idempotency.ID{Tenant: string(tenant), Operation: string(operation), Key: string(key)}
 		list = append(list, r)
-	}
-	return list, s.wrap("list", rows.Err())
+		return nil
+	})
+	return list, s.wrap("list", err)
 }
 
 // Resolve implements idempotency.Admin.

@@ -217,10 +217,7 @@ func (j *Jobs) gateStep(ctx context.Context) (more bool, err error) {
 func (t *gateTx) work() (more bool, err error) {
 	var kind, what, position string
 	var sure, settled bool
-	rows, err := t.tx.Query(t.ctx, t.j.db.sql(nextWorkSQL))
-	if err != nil {
-		return false, err
-	}
+	rows, _ := t.tx.Query(t.ctx, t.j.db.sql(nextWorkSQL))
 	_, err = pgx.ForEachRow(rows, []any{&kind, &what, &position, &sure, &settled}, func() error { return nil })
 	if err != nil || kind == "" {
 		return false, err
@@ -254,10 +251,7 @@ func (t *gateTx) work() (more bool, err error) {
 
 // queryText returns the text of a statement's row, or "".
 func (t *gateTx) queryText(statement string, args ...any) (found string, err error) {
-	rows, err := t.tx.Query(t.ctx, t.j.db.sql(statement), args...)
-	if err != nil {
-		return "", err
-	}
+	rows, _ := t.tx.Query(t.ctx, t.j.db.sql(statement), args...)
 	_, err = pgx.ForEachRow(rows, []any{&found}, func() error { return nil })
 	return found, err
 }
@@ -344,11 +338,8 @@ func (j *Jobs) LimitUse(ctx context.Context, name job.LimitName, n int) (use job
 		return use, err
 	}
 	b := &pgx.Batch{}
-	b.Queue(j.db.sql(bucketUseSQL), prefix).Query(func(rows pgx.Rows) error {
-		var x job.Bucket
-		_, err := pgx.ForEachRow(rows, []any{&x.Name, &x.Held, &x.Waiting}, func() error { use.Add(&x, n); return nil })
-		return err
-	})
+	var x job.Bucket
+	each(b.Queue(j.db.sql(bucketUseSQL), prefix), []any{&x.Name, &x.Held, &x.Waiting}, func() error { use.Add(&x, n); return nil })
 	err = j.db.run(ctx, "limit use", b)
 	use.Cut(n)
 	return use, err

@@ -203,10 +203,7 @@ func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 		list, err = readRecords(rows)
 		return err
 	})
-	b.Queue(j.db.sql(historySQL), key).Query(func(rows pgx.Rows) error {
-		history, err = pgx.CollectRows(rows, readAttempt)
-		return err
-	})
+	collect(b.Queue(j.db.sql(historySQL), key), &history, readAttempt)
 	b.Queue(`COMMIT`)
 	if err := j.db.run(ctx, "get", b); err != nil {
 		return nil, nil, err

@@ -93,10 +93,7 @@ func (t policyTx) ExecMany(text string, rows [][]any) error {
 
 // Query implements policysql.Tx.
 func (t policyTx) Query(q policysql.Query, each func() error) error {
-	rows, err := t.tx.Query(t.ctx, t.text(q.Text), q.Args...)
-	if err != nil {
-		return err
-	}
-	_, err = pgx.ForEachRow(rows, q.Targets, each)
+	rows, _ := t.tx.Query(t.ctx, t.text(q.Text), q.Args...)
+	_, err := pgx.ForEachRow(rows, q.Targets, each)
 	return err
 }

@@ -14,17 +14,13 @@ import (
 func (j *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
 	var list []job.QueueState
 	b := &pgx.Batch{}
-	b.Queue(j.db.sql(`SELECT queue, paused, reason, until, actor FROM {{schema}}.queue ORDER BY queue`)).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var q job.QueueState
-			var until pgtype.Timestamptz
-			if err := rows.Scan(&q.Queue, &q.Paused, &q.Reason, &until, &q.Actor); err != nil {
-				return err
-			}
-			q.Until = utc(until)
-			list = append(list, q)
-		}
-		return rows.Err()
+	var q job.QueueState
+	var until pgtype.Timestamptz
+	queued := b.Queue(j.db.sql(`SELECT queue, paused, reason, until, actor FROM {{schema}}.queue ORDER BY queue`))
+	each(queued, []any{&q.Queue, &q.Paused, &q.Reason, &until, &q.Actor}, func() error {
+		q.Until = utc(until)
+		list = append(list, q)
+		return nil
 	})
 	if err := j.db.run(ctx, "queues", b); err != nil {
 		return nil, err

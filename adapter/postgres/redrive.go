@@ -124,10 +124,7 @@ func (j *Jobs) PreviewRedrive(ctx context.Context, f job.Filter) ([]job.RedriveG
 	}
 	var groups []job.RedriveGroup
 	b := &pgx.Batch{}
-	b.Queue(j.db.sql(q.text), q.args...).Query(func(rows pgx.Rows) (err error) {
-		groups, err = pgx.CollectRows(rows, pgx.RowToStructByPos[job.RedriveGroup])
-		return err
-	})
+	collect(b.Queue(j.db.sql(q.text), q.args...), &groups, pgx.RowToStructByPos[job.RedriveGroup])
 	if err := j.db.run(ctx, "preview redrive", b); err != nil {
 		return nil, err
 	}
@@ -152,10 +149,7 @@ func (j *Jobs) CreateRedrive(ctx context.Context, n job.NewRedrive) (made job.Re
 		if err := tx.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&now); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, j.db.sql(q.text), q.args...)
-		if err != nil {
-			return err
-		}
+		rows, _ := tx.Query(ctx, j.db.sql(q.text), q.args...)
 		groups, err := pgx.CollectRows(rows, pgx.RowToStructByPos[job.RedriveGroup])
 		if err != nil {
 			return err
@@ -217,12 +211,9 @@ func (j *Jobs) Redrive(ctx context.Context, id string) (job.Redrive, error) {
 
 func (j *Jobs) readRedrives(ctx context.Context, text string, args ...any) (list []job.Redrive, err error) {
 	b := steadyBatch()
-	b.Queue(j.db.sql(text), args...).Query(func(rows pgx.Rows) (err error) {
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (job.Redrive, error) {
-			r, _, err := readRedrive(row)
-			return r, err
-		})
-		return err
+	collect(b.Queue(j.db.sql(text), args...), &list, func(row pgx.CollectableRow) (job.Redrive, error) {
+		r, _, err := readRedrive(row)
+		return r, err
 	})
 	return list, j.db.run(ctx, "redrives", b)
 }
@@ -258,10 +249,7 @@ func (j *Jobs) changeRedrive(ctx context.Context, what, id string, change func(t
 		if _, err := tx.Exec(ctx, steady); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, j.db.sql(redriveSQL+` FOR UPDATE`), key)
-		if err != nil {
-			return err
-		}
+		rows, _ := tx.Query(ctx, j.db.sql(redriveSQL+` FOR UPDATE`), key)
 		var at time.Time
 		state, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (r job.Redrive, err error) {
 			r, at, err = readRedrive(row)
@@ -319,10 +307,7 @@ type redriveStep struct {
 
 // Settled implements job.RedriveSelection.
 func (t redriveStep) Settled(after, n int) (ended []job.RedriveEnded, last int, err error) {
-	rows, err := t.tx.Query(t.ctx, t.j.db.sql(settledSQL), t.id, after, n)
-	if err != nil {
-		return nil, 0, err
-	}
+	rows, _ := t.tx.Query(t.ctx, t.j.db.sql(settledSQL), t.id, after, n)
 	looked, position, id, state := 0, 0, "", pgtype.Text{}
 	_, err = pgx.ForEachRow(rows, []any{&position, &id, &state}, func() error {
 		looked++
@@ -364,10 +349,7 @@ func (t redriveStep) Release(after, n int) (released int, err error) {
 
 // uuids runs a statement that returns IDs.
 func (t redriveStep) uuids(text string, args ...any) ([]pgtype.UUID, error) {
-	rows, err := t.tx.Query(t.ctx, t.j.db.sql(text), args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := t.tx.Query(t.ctx, t.j.db.sql(text), args...)
 	return pgx.CollectRows(rows, pgx.RowTo[pgtype.UUID])
 }
 

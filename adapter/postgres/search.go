@@ -29,10 +29,7 @@ func (j *Jobs) Search(ctx context.Context, q job.Search) (job.Found, error) {
 			return nil, err
 		}
 		b := customBatch()
-		b.Queue(j.db.sql(text.text), text.args...).Query(func(rows pgx.Rows) (err error) {
-			ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
-			return err
-		})
+		collect(b.Queue(j.db.sql(text.text), text.args...), &ids, pgx.RowTo[string])
 		return ids, j.db.run(ctx, "search", b)
 	}
 	return q.Over(ctx, job.Candidates{Indexes: indexes, Newest: newest, List: j.List})
@@ -87,13 +84,10 @@ func newestSQL(f job.Filter, indexed *filter.Term, below string, n int) (q selec
 // Indexes implements job.Searcher. An index tells its field in its comment.
 func (j *Jobs) Indexes(ctx context.Context) (fields []string, err error) {
 	b := &pgx.Batch{}
-	b.Queue(`
+	collect(b.Queue(`
 SELECT obj_description(i.indexrelid, 'pg_class') AS field FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND starts_with(c.relname, 'search_') AND obj_description(i.indexrelid, 'pg_class') IS NOT NULL
-ORDER BY field`, j.db.schema+".job").Query(func(rows pgx.Rows) (err error) {
-		fields, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
-	})
+ORDER BY field`, j.db.schema+".job"), &fields, pgx.RowTo[string])
 	return fields, j.db.run(ctx, "indexes", b)
 }
 

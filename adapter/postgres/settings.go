@@ -27,16 +27,13 @@ func (j *Jobs) Settings(ctx context.Context, known int64) (list []job.Setting, v
 	b := &pgx.Batch{}
 	// The version first: a change between the two statements is then read again, and not missed.
 	b.Queue(j.db.sql(`SELECT ` + versionSQL)).QueryRow(func(row pgx.Row) error { return row.Scan(&version) })
-	b.Queue(j.db.sql(settingsSQL), known).Query(func(rows pgx.Rows) error {
-		var x job.Setting
-		var value, previous pgtype.Text
-		var at, previousAt pgtype.Timestamptz
-		_, err := pgx.ForEachRow(rows, []any{&x.Kind, &x.Name, &value, &x.By, &at, &previous, &previousAt}, func() error {
-			x.Value, x.Previous, x.At, x.PreviousAt = rawOf(value), rawOf(previous), utc(at), utc(previousAt)
-			list = append(list, x)
-			return nil
-		})
-		return err
+	var x job.Setting
+	var value, previous pgtype.Text
+	var at, previousAt pgtype.Timestamptz
+	each(b.Queue(j.db.sql(settingsSQL), known), []any{&x.Kind, &x.Name, &value, &x.By, &at, &previous, &previousAt}, func() error {
+		x.Value, x.Previous, x.At, x.PreviousAt = rawOf(value), rawOf(previous), utc(at), utc(previousAt)
+		list = append(list, x)
+		return nil
 	})
 	if err := j.db.run(ctx, "settings", b); err != nil {
 		return nil, 0, err

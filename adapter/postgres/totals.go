@@ -47,33 +47,23 @@ func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 	j.catchUp(ctx)
 	stats := map[string]job.QueueStats{}
 	b := steadyBatch()
-	b.Queue(j.db.sql(totalsSQL)).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var queue string
-			var q job.QueueStats
-			a := &q.Activity
-			err := rows.Scan(&queue, &q.Waiting, &q.Scheduled, &q.Ready, &q.Running, &q.Completed, &q.Dead, &q.Cancelled,
-				&a.Enqueued, &a.Completed, &a.Dead, &a.Cancelled, &a.Attempts, &a.Retries)
-			if err != nil {
-				return err
-			}
+	var queue string
+	var q job.QueueStats
+	a := &q.Activity
+	each(b.Queue(j.db.sql(totalsSQL)), []any{
+		&queue, &q.Waiting, &q.Scheduled, &q.Ready, &q.Running, &q.Completed, &q.Dead, &q.Cancelled,
+		&a.Enqueued, &a.Completed, &a.Dead, &a.Cancelled, &a.Attempts, &a.Retries,
+	}, func() error {
+		stats[queue] = q
+		return nil
+	})
+	var oldest int64
+	each(b.Queue(j.db.sql(oldestSQL)), []any{&queue, &oldest}, func() error {
+		if q, ok := stats[queue]; ok && q.Ready > 0 {
+			q.OldestReady = max(time.Duration(oldest)*time.Microsecond, 0)
 			stats[queue] = q
 		}
-		return rows.Err()
-	})
-	b.Queue(j.db.sql(oldestSQL)).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var queue string
-			var oldest int64
-			if err := rows.Scan(&queue, &oldest); err != nil {
-				return err
-			}
-			if q, ok := stats[queue]; ok && q.Ready > 0 {
-				q.OldestReady = max(time.Duration(oldest)*time.Microsecond, 0)
-				stats[queue] = q
-			}
-		}
-		return rows.Err()
+		return nil
 	})
 	if err := j.db.run(ctx, "stats", b); err != nil {
 		return nil, err
@@ -99,14 +89,11 @@ ORDER BY finished_at DESC LIMIT $2`
 func (j *Jobs) Finished(ctx context.Context, after time.Time, limit int) ([]job.Finish, error) {
 	var list []job.Finish
 	b := steadyBatch()
-	b.Queue(j.db.sql(lastSQL), after, max(limit, 0)).Query(func(rows pgx.Rows) error {
-		var f job.Finish
-		_, err := pgx.ForEachRow(rows, []any{&f.Queue, &f.State, &f.Due, &f.Finished}, func() error {
-			f.Due, f.Finished = f.Due.UTC(), f.Finished.UTC()
-			list = append(list, f)
-			return nil
-		})
-		return err
+	var f job.Finish
+	each(b.Queue(j.db.sql(lastSQL), after, max(limit, 0)), []any{&f.Queue, &f.State, &f.Due, &f.Finished}, func() error {
+		f.Due, f.Finished = f.Due.UTC(), f.Finished.UTC()
+		list = append(list, f)
+		return nil
 	})
 	err := j.db.run(ctx, "finished", b)
 	return list, err

@@ -33,11 +33,8 @@ DELETE FROM {{schema}}.worker WHERE name IN (SELECT name FROM {{schema}}.worker 
 func (j *Jobs) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 	var list []job.WorkerInfo
 	b := &pgx.Batch{}
-	b.Queue(j.db.sql(`SELECT name, queues, types FROM {{schema}}.worker WHERE until > statement_timestamp() ORDER BY name COLLATE "C"`)).Query(
-		func(rows pgx.Rows) (err error) {
-			list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[job.WorkerInfo])
-			return err
-		})
+	collect(b.Queue(j.db.sql(`SELECT name, queues, types FROM {{schema}}.worker WHERE until > statement_timestamp() ORDER BY name COLLATE "C"`)),
+		&list, pgx.RowToStructByPos[job.WorkerInfo])
 	if err := j.db.run(ctx, "workers", b); err != nil {
 		return nil, err
 	}
