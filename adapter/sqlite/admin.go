@@ -65,10 +65,7 @@ func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return page, nil
+	return page, err
 }
 
 // matching returns the condition for the jobs that f selects with IDs above an ID.
@@ -224,10 +221,7 @@ func (s *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return queues, nil
+	return queues, err
 }
 
 // SetQueue implements job.Admin.

@@ -46,8 +46,7 @@ func (a *Audit) Append(ctx context.Context, entries []audit.Entry) error {
 		args = append(args, e.ID, e.ChainID, int64(e.Seq), e.Hash, string(e.Type), e.Category, e.WorkID, e.Time.UnixMicro(), entry.Line)
 	}
 	return a.db.jobs.write(ctx, "audit: append", func(q querier) error {
-		err := appendEventsSQL.exec(q, args)
-		return err
+		return appendEventsSQL.exec(q, args)
 	})
 }
 

@@ -111,8 +111,5 @@ func (s *Jobs) Causes(ctx context.Context, query job.CauseQuery) (job.Causes, er
 		}
 		return nil
 	})
-	if err != nil {
-		return job.Causes{}, err
-	}
-	return job.Causes{Groups: groups}, nil
+	return job.Causes{Groups: groups}, err
 }

@@ -140,7 +140,7 @@ func holdKey(q querier, in *job.Insert, at time.Time) (string, error) {
 
 // keyHolder returns the ID of the job that holds a unique key, or "".
 func keyHolder(q querier, queue, key string, at time.Time) (holder string, err error) {
-	err = each(q, selection{text: holderSQL, args: []any{queue, key, at.UnixMicro()}, into: []any{&holder}}, func() error { return nil })
+	err = one(q, selection{text: holderSQL, args: []any{queue, key, at.UnixMicro()}, into: []any{&holder}})
 	return holder, err
 }
 

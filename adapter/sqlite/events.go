@@ -42,7 +42,7 @@ func (s *Jobs) Watch(ctx context.Context, after int64, limit int) (list []job.Ev
 	}
 	err = s.view(ctx, "watch", func(q querier) error {
 		list = nil
-		err := each(q, selection{text: `SELECT coalesce(max(position), 0) FROM tenet_event`, into: []any{&last}}, func() error { return nil })
+		err := one(q, selection{text: `SELECT coalesce(max(position), 0) FROM tenet_event`, into: []any{&last}})
 		if err != nil || after < 0 {
 			return err
 		}
@@ -68,7 +68,7 @@ func (s *Jobs) Watched(ctx context.Context) (bool, error) {
 func (s *Jobs) watchedUntil(ctx context.Context) (time.Time, error) {
 	var until int64
 	err := s.view(ctx, "watched", func(q querier) error {
-		return each(q, selection{text: `SELECT until FROM tenet_watch`, into: []any{&until}}, func() error { return nil })
+		return one(q, selection{text: `SELECT until FROM tenet_watch`, into: []any{&until}})
 	})
 	return time.UnixMicro(until), err
 }

@@ -80,7 +80,7 @@ func (s *Jobs) EnqueueFlowTx(ctx context.Context, tx *sql.Tx, f *job.Flow) (rece
 // storeFlow stores a flow unless its ID exists.
 func storeFlow(q querier, f job.NewFlow, durability job.Durability) (job.FlowReceipt, error) {
 	existed, seq := job.FlowReceipt{ID: f.ID, Existed: true}, int64(0)
-	err := each(q, selection{text: addFlowSQL, args: []any{f.ID, now().UnixMicro(), f.Layers, len(f.Jobs)}, into: []any{&seq}}, func() error { return nil })
+	err := one(q, selection{text: addFlowSQL, args: []any{f.ID, now().UnixMicro(), f.Layers, len(f.Jobs)}, into: []any{&seq}})
 	if err != nil || seq == 0 {
 		return existed, err
 	}
@@ -234,7 +234,7 @@ func (f *movedFlow) judge(q querier, flow int64) error {
 		asked = append(asked, int64(position))
 	}
 	slices.Sort(asked)
-	selected := selection{text: atSQL, args: []any{flow, list(asked, func(at int64) int64 { return at })}, into: []any{&d.job, &at, &d.unmet, &onFailure}}
+	selected := selection{text: atSQL, args: []any{flow, list(asked, itself)}, into: []any{&d.job, &at, &d.unmet, &onFailure}}
 	err := each(q, selected, func() error {
 		one := d
 		one.onFailure = job.OnFailure(onFailure)
@@ -262,20 +262,13 @@ func doom(q querier, flow int64, at []int) ([]*entry, error) {
 	if len(at) == 0 {
 		return nil, nil
 	}
-	var seqs []int64
-	var seq int64
-	waiting := list(at, func(at int) int64 { return int64(at) })
-	err := each(q, selection{text: `SELECT n.position FROM tenet_flow_node AS n JOIN tenet_job AS j ON j.seq = n.job
-WHERE n.flow = ?1 AND n.position IN (SELECT value FROM json_each(?2)) AND j.state = 'waiting' AND j.waits_for = 'needs'`, args: []any{flow, waiting}, into: []any{&seq}}, func() error {
-		seqs = append(seqs, seq)
-		return nil
-	})
-	if err != nil || len(seqs) == 0 {
+	waiting, err := column[int64](q, `SELECT n.position FROM tenet_flow_node AS n JOIN tenet_job AS j ON j.seq = n.job
+WHERE n.flow = ?1 AND n.position IN (SELECT value FROM json_each(?2)) AND j.state = 'waiting' AND j.waits_for = 'needs'`, flow, list(at, func(at int) int64 { return int64(at) }))
+	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}
-	args := []any{flow, list(seqs, func(at int64) int64 { return at })}
-	seqs = nil
-	if err := each(q, selection{text: doomedSQL, args: args, into: []any{&seq}}, func() error { seqs = append(seqs, seq); return nil }); err != nil {
+	seqs, err := column[int64](q, doomedSQL, flow, list(waiting, itself))
+	if err != nil {
 		return nil, err
 	}
 	return waitingFor(q, seqs)
@@ -286,7 +279,7 @@ func waitingFor(q querier, seqs []int64) ([]*entry, error) {
 	if len(seqs) == 0 {
 		return nil, nil
 	}
-	found, err := read(q, stateColumns, unfreedSQL, list(seqs, func(seq int64) int64 { return seq }))
+	found, err := read(q, stateColumns, unfreedSQL, list(seqs, itself))
 	for _, e := range found {
 		e.changed = true
 	}
@@ -299,7 +292,7 @@ func hold(q querier, action job.Action, e *entry) error {
 		return nil
 	}
 	unmet := 0
-	err := each(q, selection{text: unmetSQL, args: []any{e.seq}, into: []any{&unmet}}, func() error { return nil })
+	err := one(q, selection{text: unmetSQL, args: []any{e.seq}, into: []any{&unmet}})
 	if unmet > 0 {
 		e.Hold()
 	}
@@ -369,7 +362,7 @@ WHERE me.job = ?1 AND v.value > ?2 AND (?3 = '' OR x.name = ?3) LIMIT ?4 + 0)`
 	}
 	err = s.view(ctx, "flow nodes", func(q querier) error {
 		seq := int64(0)
-		if err := each(q, selection{text: find, args: []any{of}, into: []any{&seq}}, func() error { return nil }); err != nil {
+		if err := one(q, selection{text: find, args: []any{of}, into: []any{&seq}}); err != nil {
 			return err
 		}
 		if seq == 0 {

@@ -18,7 +18,7 @@ func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	limit := func(pages int) {
 		if err := db.jobs.write(t.Context(), "limit", func(q querier) error {
-			return each(q, selection{text: fmt.Sprintf(`PRAGMA max_page_count = %d`, pages), into: []any{new(int)}}, func() error { return nil })
+			return one(q, selection{text: fmt.Sprintf(`PRAGMA max_page_count = %d`, pages), into: []any{new(int)}})
 		}); err != nil {
 			t.Fatal(err)
 		}

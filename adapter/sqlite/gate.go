@@ -25,7 +25,7 @@ const (
 func readGate(q querier) (*gate, error) {
 	g := &gate{inForce: job.NewGate(nil)}
 	limits := 0
-	err := each(q, selection{text: gateSQL, into: []any{&limits, &g.used, &g.work}}, func() error { return nil })
+	err := one(q, selection{text: gateSQL, into: []any{&limits, &g.used, &g.work}})
 	if err != nil || limits == 0 {
 		return g, err
 	}
@@ -258,11 +258,8 @@ func tend(q querier, at time.Time) error {
 	if err != nil || !g.active() && g.events.Empty() {
 		return err
 	}
-	name := ""
-	err = each(q, selection{text: dueBucketsSQL, args: []any{at.UnixMicro()}, into: []any{&name}}, func() error {
-		g.events.Touched = append(g.events.Touched, name)
-		return nil
-	})
+	due, err := column[string](q, dueBucketsSQL, at.UnixMicro())
+	g.events.Touched = append(g.events.Touched, due...)
 	if err != nil || g.events.Empty() {
 		return err
 	}

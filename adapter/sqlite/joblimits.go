@@ -67,7 +67,7 @@ func (s *Jobs) changeLimits(ctx context.Context, what string, change func([]job.
 			return err
 		}
 		last := int64(0)
-		err = each(q, selection{text: `SELECT last FROM tenet_job_limit_number`, into: []any{&last}}, func() error { return nil })
+		err = one(q, selection{text: `SELECT last FROM tenet_job_limit_number`, into: []any{&last}})
 		if err != nil {
 			return err
 		}
@@ -184,16 +184,12 @@ func gateStep(q querier) (more bool, err error) {
 
 // touchLimit touches the next buckets of a limit and returns the position behind them, "" at the end.
 func (g *gate) touchLimit(q querier, prefix, after string) (next string, err error) {
-	name, n := "", 0
-	err = each(q, selection{text: limitPageSQL, args: []any{after, prefix}, into: []any{&name}}, func() error {
-		g.events.Touched = append(g.events.Touched, name)
-		n++
-		return nil
-	})
-	if n < 1000 {
-		name = ""
+	names, err := column[string](q, limitPageSQL, after, prefix)
+	g.events.Touched = append(g.events.Touched, names...)
+	if len(names) == 1000 {
+		next = names[999]
 	}
-	return name, err
+	return next, err
 }
 
 // again gives the jobs of the next rows their buckets anew and returns the position behind them, "" at the end.
@@ -204,7 +200,7 @@ func (g *gate) again(q querier, scope, position string) (next string, err error)
 	}
 	from, _ := strconv.ParseInt(position, 10, 64)
 	var following int64
-	if err := each(q, selection{text: nextJobSQL, args: []any{from + gateRows}, into: []any{&following}}, func() error { return nil }); err != nil {
+	if err := one(q, selection{text: nextJobSQL, args: []any{from + gateRows}, into: []any{&following}}); err != nil {
 		return "", err
 	}
 	jobs, err := read(q, againColumns, jobsPageSQL, from, from+gateRows, name.Queue, name.Type)

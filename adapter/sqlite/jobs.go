@@ -143,9 +143,7 @@ const typesAtOnce = 100
 // ready reads the jobs of a queue to be claimed next, in their order.
 func ready(q querier, slots job.Slots, types []string, at time.Time) (found []*entry, err error) {
 	if len(types) == 0 {
-		name := ""
-		err := each(q, selection{text: typesSQL, args: []any{slots.Queue}, into: []any{&name}}, func() error { types = append(types, name); return nil })
-		if err != nil {
+		if types, err = column[string](q, typesSQL, slots.Queue); err != nil {
 			return nil, err
 		}
 	}

@@ -23,7 +23,7 @@ func (s *Limits) Load(ctx context.Context, names []string) (sharing.Snapshot, er
 	snapshot := sharing.Snapshot{States: make([]sharing.State, len(names))}
 	err := s.db.jobs.view(ctx, "load limits", func(q querier) error {
 		now := int64(0)
-		if err := each(q, selection{text: `SELECT ` + microseconds, into: []any{&now}}, func() error { return nil }); err != nil {
+		if err := one(q, selection{text: `SELECT ` + microseconds, into: []any{&now}}); err != nil {
 			return err
 		}
 		snapshot.Now = time.UnixMicro(now)
@@ -32,17 +32,14 @@ func (s *Limits) Load(ctx context.Context, names []string) (sharing.Snapshot, er
 			found := selection{
 				text: `SELECT version, data FROM tenet_limit WHERE name = ?1`, args: []any{name}, into: []any{&state.Version, &state.Data},
 			}
-			if err := each(q, found, func() error { return nil }); err != nil {
+			if err := one(q, found); err != nil {
 				return err
 			}
 			snapshot.States[i] = state
 		}
 		return nil
 	})
-	if err != nil {
-		return sharing.Snapshot{}, err
-	}
-	return snapshot, nil
+	return snapshot, err
 }
 
 // Swap stores the states whose version is still current, in one transaction.

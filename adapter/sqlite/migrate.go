@@ -91,7 +91,7 @@ func (db *DB) MigrationStatus(ctx context.Context) ([]migrate.Status, error) {
 // applied returns the applied versions, or none if the table of versions is missing.
 func applied(q querier) ([]migrate.Applied, error) {
 	exists := 0
-	err := each(q, selection{text: `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'tenet_migration'`, into: []any{&exists}}, func() error { return nil })
+	err := one(q, selection{text: `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'tenet_migration'`, into: []any{&exists}})
 	if err != nil || exists == 0 {
 		return nil, err
 	}

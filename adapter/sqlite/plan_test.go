@@ -294,7 +294,7 @@ func stepRedrives(t *testing.T, q *recorder, at time.Time) {
 		t.Fatal(err)
 	}
 	seq := int64(0)
-	if err := each(q.transaction, selection{text: `SELECT seq FROM tenet_redrive`, into: []any{&seq}}, func() error { return nil }); err != nil {
+	if err := one(q.transaction, selection{text: `SELECT seq FROM tenet_redrive`, into: []any{&seq}}); err != nil {
 		t.Fatal(err)
 	}
 	var total job.RedriveVerdict

@@ -288,6 +288,6 @@ func list[T any, V string | int64](of []T, value func(T) V) string {
 	return string(text)
 }
 
-func seqOf(e *entry) int64    { return e.seq }
-func refID(r job.Ref) string  { return r.ID }
-func itself(id string) string { return id }
+func seqOf(e *entry) int64   { return e.seq }
+func refID(r job.Ref) string { return r.ID }
+func itself[T any](v T) T    { return v }

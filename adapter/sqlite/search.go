@@ -26,9 +26,9 @@ func (s *Jobs) Search(ctx context.Context, q job.Search) (job.Found, error) {
 			below = aboveAll
 		}
 		text, args := newestSQL(q.Filter, indexed, below)
-		err = s.view(ctx, "search", func(q querier) error {
-			id := ""
-			return each(q, selection{text: text, args: append(args, n), into: []any{&id}}, func() error { ids = append(ids, id); return nil })
+		err = s.view(ctx, "search", func(q querier) (err error) {
+			ids, err = column[string](q, text, append(args, n)...)
+			return err
 		})
 		return ids, err
 	}
@@ -62,15 +62,10 @@ func indexName(t filter.Term) string { return `"` + indexPrefix + t.Name() + `"`
 
 // Indexes implements job.Searcher.
 func (s *Jobs) Indexes(ctx context.Context) (fields []string, err error) {
-	err = s.view(ctx, "indexes", func(q querier) error {
-		name := ""
-		return each(q, selection{
-			text: `SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'tenet_job' AND substr(name, 1, length(?1)) = ?1 ORDER BY name`,
-			args: []any{indexPrefix}, into: []any{&name},
-		}, func() error {
-			fields = append(fields, strings.TrimPrefix(name, indexPrefix))
-			return nil
-		})
+	err = s.view(ctx, "indexes", func(q querier) (err error) {
+		fields, err = column[string](q, `SELECT substr(name, length(?1) + 1) FROM sqlite_schema
+WHERE type = 'index' AND tbl_name = 'tenet_job' AND substr(name, 1, length(?1)) = ?1 ORDER BY name`, indexPrefix)
+		return err
 	})
 	return fields, err
 }

@@ -22,7 +22,7 @@ ON CONFLICT (kind, name) DO UPDATE SET previous = value, previous_at = at, value
 func (s *Jobs) Settings(ctx context.Context, known int64) (list []job.Setting, version int64, err error) {
 	err = s.view(ctx, "settings", func(q querier) error {
 		list = nil
-		err := each(q, selection{text: versionSQL, into: []any{&version}}, func() error { return nil })
+		err := one(q, selection{text: versionSQL, into: []any{&version}})
 		if err != nil || version == known {
 			return err
 		}

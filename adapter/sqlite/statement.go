@@ -258,6 +258,21 @@ func each(q querier, s selection, f func() error) error {
 	return drain(rows, s.into, f)
 }
 
+// one scans the row of a query into its targets, if there is a row.
+func one(q querier, s selection) error {
+	return each(q, s, func() error { return nil })
+}
+
+// column returns the values of a query with one column.
+func column[T any](q querier, text string, args ...any) (values []T, err error) {
+	var value T
+	err = each(q, selection{text: text, args: args, into: []any{&value}}, func() error {
+		values = append(values, value)
+		return nil
+	})
+	return values, err
+}
+
 func drain(rows *sql.Rows, targets []any, f func() error) error {
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {

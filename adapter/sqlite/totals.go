@@ -126,10 +126,7 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return stats, nil
+	return stats, err
 }
 
 // lastSQL reads the newest of a state from the end of the index.

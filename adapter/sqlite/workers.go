@@ -44,8 +44,5 @@ func (s *Jobs) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 			return err
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
+	return found, err
 }
