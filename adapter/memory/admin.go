@@ -90,7 +90,7 @@ func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 	}
 	defer s.mu.Unlock()
 	var list []*job.Record
-	for _, e := range s.matching(f, after, limit, func(*entry) bool { return true }) {
+	for _, e := range s.matching(f, after, limit, anyEntry) {
 		list = append(list, unleased(e.Record))
 	}
 	return list, nil
@@ -144,20 +144,16 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	return changed, nil
 }
 
-// free reports whether a job's unique key is free or its own.
-func (s *Jobs) free(e *entry, now time.Time) bool {
-	id, held := s.jobs.unique.holder(uniqueKey{e.Queue, e.UniqueKey}, now)
-	return e.UniqueKey == "" || !e.living || !held || id == e.ID
-}
-
 // hold gives a retried job its unique key again, and reports whether the key was free. It does not start a new window.
 func (s *Jobs) hold(e *entry, now time.Time) bool {
-	if !s.free(e, now) {
+	key := uniqueKey{e.Queue, e.UniqueKey}
+	if e.UniqueKey == "" || !e.living {
+		return true
+	}
+	if id, held := s.jobs.unique.holder(key, now); held && id != e.ID {
 		return false
 	}
-	if e.UniqueKey != "" && e.living {
-		s.jobs.unique.hold(uniqueKey{e.Queue, e.UniqueKey}, e.ID, 0, now)
-	}
+	s.jobs.unique.hold(key, e.ID, 0, now)
 	return true
 }
 

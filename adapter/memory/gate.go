@@ -19,8 +19,8 @@ type gate struct {
 	inForce *job.Gate
 	lastID  int64
 	buckets map[string]*job.Bucket
-	lines   map[string]*pile // by bucket
-	due     dueBuckets
+	lines   map[string]*pile     // by bucket
+	due     timeHeap[string]     // when buckets are to be looked at; a bucket may be in it more than once
 	dueAt   map[string]time.Time // the time that counts of those at which a bucket is in due
 	events  job.GateEvents       // since the gate was last tended
 }
@@ -33,25 +33,6 @@ func newGate() gate {
 type gated struct {
 	entrant job.Entrant // while the job waits for places
 	places  []string    // that the job holds
-}
-
-// dueBuckets is a heap of the times at which buckets are to be looked at. A bucket may be in it more than once.
-type dueBuckets []dueBucket
-
-type dueBucket struct {
-	at   time.Time
-	name string
-}
-
-func (d dueBuckets) Len() int           { return len(d) }
-func (d dueBuckets) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
-func (d dueBuckets) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-func (d *dueBuckets) Push(x any)        { *d = append(*d, x.(dueBucket)) }
-
-func (d *dueBuckets) Pop() any {
-	last := (*d)[len(*d)-1]
-	*d = (*d)[:len(*d)-1]
-	return last
 }
 
 // pass notes what a change of an entry's state means for its places. A job with limits that has become ready waits at the gate
@@ -118,9 +99,9 @@ func (s *Jobs) leave() {
 func (s *Jobs) tend(now time.Time) {
 	g := &s.gate
 	for len(g.due) > 0 && !g.due[0].at.After(now) {
-		if d := heap.Pop(&g.due).(dueBucket); g.dueAt[d.name].Equal(d.at) { // not one that was put off
-			delete(g.dueAt, d.name)
-			g.events.Touched = append(g.events.Touched, d.name)
+		if d := heap.Pop(&g.due).(timed[string]); g.dueAt[d.value].Equal(d.at) { // not one that was put off
+			delete(g.dueAt, d.value)
+			g.events.Touched = append(g.events.Touched, d.value)
 		}
 	}
 	for !g.events.Empty() {
@@ -176,7 +157,7 @@ func (s *Jobs) keep(b *job.Bucket, now time.Time) {
 	s.gate.buckets[b.Name] = b
 	if at := s.gate.inForce.Due(b, now); !at.IsZero() && !s.gate.dueAt[b.Name].Equal(at) {
 		s.gate.dueAt[b.Name] = at
-		heap.Push(&s.gate.due, dueBucket{at, b.Name})
+		heap.Push(&s.gate.due, timed[string]{at, b.Name})
 	}
 }
 

@@ -1,6 +1,9 @@
 package memory
 
-import "container/heap"
+import (
+	"container/heap"
+	"time"
+)
 
 // pile is a heap of entries that know their index, so that any of them can be removed.
 type pile struct {
@@ -50,4 +53,24 @@ func (p *pile) Pop() any {
 	p.entries[last] = nil
 	p.entries = p.entries[:last]
 	return e
+}
+
+// timed is a value whose time comes.
+type timed[T any] struct {
+	at    time.Time
+	value T
+}
+
+// timeHeap is a heap of values, the earliest first.
+type timeHeap[T any] []timed[T]
+
+func (h timeHeap[T]) Len() int           { return len(h) }
+func (h timeHeap[T]) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h timeHeap[T]) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *timeHeap[T]) Push(x any)        { *h = append(*h, x.(timed[T])) }
+
+func (h *timeHeap[T]) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
 }

@@ -14,16 +14,10 @@ type holder struct {
 	until time.Time
 }
 
-// window is the end of a holder's time. It is stale once the holder has been replaced.
-type window struct {
-	key   uniqueKey
-	until time.Time
-}
-
 // uniques are the held keys. Windows outlive their jobs.
 type uniques struct {
 	holders map[uniqueKey]holder
-	windows windowHeap
+	windows timeHeap[uniqueKey] // the ends of holders' times; stale once the holder has been replaced
 }
 
 // holder returns the ID of the job that holds a key at now.
@@ -40,7 +34,7 @@ func (u *uniques) hold(key uniqueKey, id string, d time.Duration, now time.Time)
 	h := holder{id: id}
 	if d > 0 {
 		h.until = now.Add(d)
-		heap.Push(&u.windows, window{key: key, until: h.until})
+		heap.Push(&u.windows, timed[uniqueKey]{h.until, key})
 	}
 	u.holders[key] = h
 }
@@ -54,24 +48,10 @@ func (u *uniques) release(key uniqueKey, id string) {
 
 // expire removes windows that have ended.
 func (u *uniques) expire(now time.Time) {
-	for len(u.windows) > 0 && !now.Before(u.windows[0].until) {
-		w := heap.Pop(&u.windows).(window)
-		if h, held := u.holders[w.key]; held && h.until.Equal(w.until) {
-			delete(u.holders, w.key)
+	for len(u.windows) > 0 && !now.Before(u.windows[0].at) {
+		w := heap.Pop(&u.windows).(timed[uniqueKey])
+		if h, held := u.holders[w.value]; held && h.until.Equal(w.at) {
+			delete(u.holders, w.value)
 		}
 	}
-}
-
-type windowHeap []window
-
-func (h windowHeap) Len() int           { return len(h) }
-func (h windowHeap) Less(i, j int) bool { return h[i].until.Before(h[j].until) }
-func (h windowHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *windowHeap) Push(x any)        { *h = append(*h, x.(window)) }
-
-func (h *windowHeap) Pop() any {
-	last := len(*h) - 1
-	w := (*h)[last]
-	*h = (*h)[:last]
-	return w
 }
