@@ -42,28 +42,13 @@ func Idempotency(t *testing.T, o IdempotencyOptions) {
 	if o.Short == 0 {
 		o.Short = shortTime(o.Bubble != nil, o.Advance != nil)
 	}
-	for _, group := range [][]keysCase{
+	runCases(t, o.Bubble, func(t *testing.T, virtual bool) *keys { return openKeys(t, o, virtual) },
 		beginCases(), lapseCases(), settleCases(), keyValueCases(), expiryCases(), resolveCases(), listCases(), keyConcurrencyCases(),
 		keyRandomCases(), processCases(),
-	} {
-		for _, c := range group {
-			t.Run(c.name, func(t *testing.T) {
-				if o.Bubble == nil || c.real {
-					c.run(openKeys(t, o, false))
-					return
-				}
-				o.Bubble(t, func(t *testing.T) { c.run(openKeys(t, o, true)) })
-			})
-		}
-	}
+	)
 }
 
-// keysCase is one behaviour. Cases that need real concurrency never run in a bubble.
-type keysCase struct {
-	name string
-	real bool
-	run  func(s *keys)
-}
+type keysCase = suiteCase[*keys]
 
 // keys is a store of idempotency records under test.
 type keys struct {
@@ -232,16 +217,7 @@ func (s *keys) clock() time.Time {
 }
 
 // lapse lets d pass, and in real time somewhat more, so that a timer of d has ended.
-func (s *keys) lapse(d time.Duration) {
-	if s.options.Advance != nil {
-		s.options.Advance(s.T, d)
-		return
-	}
-	if !s.virtual {
-		d += d/10 + 20*time.Millisecond
-	}
-	time.Sleep(d)
-}
+func (s *keys) lapse(d time.Duration) { lapse(s.T, s.options.Advance, s.virtual, d) }
 
 // edges checks that a period ends exactly on time. start begins the period and returns its end and a probe that reports whether
 // the period is over; the probe may be repeated until it is true. In virtual time edges probes a millisecond and a microsecond

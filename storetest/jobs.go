@@ -40,39 +40,14 @@ func Jobs(t *testing.T, o JobsOptions) {
 	if o.Short == 0 {
 		o.Short = shortTime(o.Bubble != nil, o.Advance != nil)
 	}
-	for _, group := range [][]jobsCase{
+	runCases(t, o.Bubble, func(t *testing.T, virtual bool) *jobs { return open(t, o, virtual) },
 		stateCases(), waitingCases(), startCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(), activityCases(),
 		changeCases(), redriveCases(), causeCases(), maintenanceCases(), sharedCases(), concurrencyCases(), workerCases(), eventCases(), settingCases(), limitCases(), searchCases(), randomCases(),
 		needCases(), failedNeedCases(), combinedFlowCases(), removedFlowCases(), randomFlowCases(),
-	} {
-		for _, c := range group {
-			t.Run(c.name, func(t *testing.T) {
-				if o.Bubble == nil || c.real {
-					c.run(open(t, o, false))
-					return
-				}
-				o.Bubble(t, func(t *testing.T) { c.run(open(t, o, true)) })
-			})
-		}
-	}
+	)
 }
 
-func shortTime(bubble, advance bool) time.Duration {
-	switch {
-	case bubble:
-		return 10 * time.Second
-	case advance:
-		return 10 * time.Minute
-	}
-	return 500 * time.Millisecond
-}
-
-// jobsCase is one behaviour. Cases that need real concurrency never run in a bubble.
-type jobsCase struct {
-	name string
-	real bool
-	run  func(s *jobs)
-}
+type jobsCase = suiteCase[*jobs]
 
 // jobs is a store under test and what the case did to it.
 type jobs struct {
@@ -358,16 +333,7 @@ func (s *jobs) clock() time.Time {
 }
 
 // lapse lets d pass, and in real time somewhat more, so that a timer of d is over.
-func (s *jobs) lapse(d time.Duration) {
-	if s.options.Advance != nil {
-		s.options.Advance(s.T, d)
-		return
-	}
-	if !s.virtual {
-		d += d/10 + 20*time.Millisecond
-	}
-	time.Sleep(d)
-}
+func (s *jobs) lapse(d time.Duration) { lapse(s.T, s.options.Advance, s.virtual, d) }
 
 // almostElapse lets almost d pass: all but a microsecond in virtual time, a quarter of it otherwise.
 func (s *jobs) almostElapse(d time.Duration) {

@@ -176,14 +176,3 @@ func (s *jobs) report(what string, err error, expected ...error) {
 func (s *jobs) contestedLease() time.Duration {
 	return contestedLease(s.options.Bubble != nil, s.options.Advance != nil, s.short)
 }
-
-// contestedLease is a lease in real time that some callers outlive and others do not: a fast store has a shorter one.
-func contestedLease(bubble, advance bool, short time.Duration) time.Duration {
-	switch {
-	case bubble:
-		return 40 * time.Millisecond
-	case advance:
-		return 250 * time.Millisecond
-	}
-	return short / 4
-}

@@ -18,11 +18,7 @@ import (
 
 // redriveCases checks redrives. They are skipped where the store does not implement job.RedriveStepper.
 func redriveCases() []jobsCase {
-	cases := []struct {
-		name string
-		real bool
-		run  func(r *redrives)
-	}{
+	cases := []suiteCase[*redrives]{
 		{name: "the selection is fixed when the redrive is created, and counted exactly", run: (*redrives).selects},
 		{name: "an invalid or repeated redrive is refused", run: (*redrives).refuses},
 		{name: "redrives are listed newest first", run: (*redrives).lists},
