@@ -77,7 +77,7 @@ func flow(s *source) policy.Consumer {
 	return p
 }
 
-// consume runs an engine until n transactions are done, or it is at its end.
+// consume runs an engine until n transactions are done, or it is at its end. No more are to be done.
 func (b *progress) consume(s *source, from pipeline.Source, task pipeline.Raw, n int) pipeline.Summary {
 	s.Helper()
 	opts := []pipeline.Option{pipeline.WithLogger(slog.New(slog.DiscardHandler)), pipeline.WithGrace(5 * time.Second)}
@@ -106,6 +106,9 @@ func (b *progress) consume(s *source, from pipeline.Source, task pipeline.Raw, n
 	}
 	if len(b.twice) > 0 {
 		s.Errorf("ran twice at once: %v", b.twice)
+	}
+	if b.finished() != n {
+		s.Errorf("%d of %d are done: %+v", b.finished(), n, summary)
 	}
 	return summary
 }
@@ -147,9 +150,6 @@ func (s *source) outcomes() {
 		},
 	}
 	summary := b.consume(s, from, task, len(put))
-	if b.finished() != len(put) {
-		s.Errorf("%d of %d are done: %+v", b.finished(), len(put), summary)
-	}
 	if summary.Unsettled > 0 {
 		s.Errorf("%d acknowledgements failed", summary.Unsettled)
 	}
@@ -175,8 +175,8 @@ func (s *source) poison() {
 		b.finish(t.ID())
 		return nil, nil
 	}), len(put)-1)
-	if b.finished() != len(put)-1 || summary.Failed+summary.Redelivered == 0 {
-		s.Errorf("%d of %d are done: %+v", b.finished(), len(put)-1, summary)
+	if summary.Failed+summary.Redelivered == 0 {
+		s.Errorf("the poison was not given back: %+v", summary)
 	}
 }
 
@@ -191,9 +191,6 @@ func (s *source) duplicates() {
 		b.finish(t.ID())
 		return nil, nil
 	}), 3)
-	if b.finished() != 3 {
-		s.Errorf("%d of 3 are done", b.finished())
-	}
 }
 
 // stopped cancels an engine in the middle of its work and lets another one do the rest.
@@ -226,9 +223,6 @@ func (s *source) stopped() {
 		b.finish(t.ID())
 		return nil, nil
 	}), len(put))
-	if b.finished() != len(put) {
-		s.Errorf("%d of %d are done", b.finished(), len(put))
-	}
 }
 
 // restarted restarts the server while an engine works.

@@ -20,7 +20,7 @@ func (s *source) unchanged() {
 			s.Fatalf("%s was not put, or came twice", d.Transaction.ID())
 		}
 		delete(want, put.ID())
-		s.same(put, d.Transaction)
+		same(s.T, put, d.Transaction)
 		if s.o.Counts && d.Count != 1 {
 			s.Errorf("the first delivery of %s has the count %d", put.ID(), d.Count)
 		}
@@ -179,7 +179,7 @@ func (s *source) unacknowledged() {
 			s.Fatalf("%s came again", d.Transaction.ID())
 		}
 		delete(want, d.Transaction.ID())
-		s.same(before.Transaction, d.Transaction)
+		same(s.T, before.Transaction, d.Transaction)
 		if s.o.Counts && d.Count <= before.Count {
 			s.Errorf("the counts of %s are %d and %d", d.Transaction.ID(), before.Count, d.Count)
 		}
@@ -205,7 +205,7 @@ func (s *source) nackedWithDelay() {
 	if took := time.Since(start); took < s.o.Delay-s.o.Early {
 		s.Errorf("it came again after %v instead of %v", took, s.o.Delay)
 	}
-	s.same(put[indexOf(put, got[0])], again[0].Transaction)
+	same(s.T, put[indexOf(put, got[0])], again[0].Transaction)
 	if again[0].Transaction.ID() != got[0].Transaction.ID() || s.o.Counts && again[0].Count <= got[0].Count {
 		s.Errorf("%s (%d) came again as %s (%d)", got[0].Transaction.ID(), got[0].Count, again[0].Transaction.ID(), again[0].Count)
 	}

@@ -1,8 +1,8 @@
 package pipelinetest
 
 import (
+	"cmp"
 	"context"
-	"io"
 	"sync"
 	"testing"
 	"time"
@@ -43,12 +43,7 @@ func Sinks(t *testing.T, o SinkOptions) {
 	if o.Make == nil {
 		o.Make = MakeFull
 	}
-	if o.Timeout == 0 {
-		o.Timeout = 15 * time.Second
-	}
-	if o.Load == 0 {
-		o.Load = 200
-	}
+	o.Timeout, o.Load = cmp.Or(o.Timeout, defaultTimeout), cmp.Or(o.Load, defaultLoad)
 	cases := []struct {
 		name string
 		when bool
@@ -79,15 +74,7 @@ type sink struct {
 
 func (s *sink) open() pipeline.Sink {
 	s.Helper()
-	opened := s.target.Sink(s.T)
-	s.Cleanup(func() {
-		if c, ok := opened.(io.Closer); ok {
-			if err := c.Close(); err != nil {
-				s.Errorf("Close: %v", err)
-			}
-		}
-	})
-	return opened
+	return closing(s.T, s.target.Sink(s.T))
 }
 
 func (s *sink) make(n int) (list []*pipeline.Transaction) {

@@ -2,11 +2,12 @@ package pipelinetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,20 +62,18 @@ type SourceOptions struct {
 	Load int
 }
 
+// The defaults of sources and sinks.
+const (
+	defaultTimeout = 15 * time.Second
+	defaultLoad    = 200
+)
+
 // Sources checks that a source keeps the contract of pipeline.Source and its optional interfaces.
 func Sources(t *testing.T, o SourceOptions) {
 	if o.Make == nil {
 		o.Make = MakeFull
 	}
-	if o.Delay == 0 {
-		o.Delay = time.Second
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 15 * time.Second
-	}
-	if o.Load == 0 {
-		o.Load = 200
-	}
+	o.Delay, o.Timeout, o.Load = cmp.Or(o.Delay, time.Second), cmp.Or(o.Timeout, defaultTimeout), cmp.Or(o.Load, defaultLoad)
 	if o.Bubble == nil {
 		o.Bubble = func(t *testing.T, run func(t *testing.T)) { run(t) }
 	}
@@ -150,17 +149,9 @@ type source struct {
 func (s *source) open() (pipeline.Source, func()) {
 	s.Helper()
 	opened := s.queue.Source(s.T)
-	closed := false
-	closeNow := func() {
-		if c, ok := opened.(io.Closer); ok && !closed {
-			closed = true
-			if err := c.Close(); err != nil {
-				s.Errorf("Close: %v", err)
-			}
-		}
-	}
-	s.Cleanup(closeNow)
-	return opened, closeNow
+	end := sync.OnceFunc(func() { closeNow(s.T, opened) })
+	s.Cleanup(end)
+	return opened, end
 }
 
 // put puts n transactions, from the first one on.
@@ -246,13 +237,7 @@ func (s *source) ack(from pipeline.Source, done ...pipeline.Delivery) {
 	}
 }
 
-// same checks that a transaction is what was put.
-func (s *source) same(want, got *pipeline.Transaction) {
-	s.Helper()
-	same(s.T, want, got)
-}
-
-// same leaves room for metadata that the connector adds.
+// same checks that a transaction is what was put. It leaves room for metadata that the connector adds.
 func same(t *testing.T, want, got *pipeline.Transaction) {
 	t.Helper()
 	if got.ID() != want.ID() || !bytes.Equal(got.Payload(), want.Payload()) {
