@@ -47,87 +47,50 @@ func (c columns) String() string { return strings.Join(c, ", ") }
 
 // into lists where the columns go.
 func (c columns) into(r *row) []any {
-	targets := make([]any, len(c))
+	into := make([]any, len(c))
 	for i, name := range c {
-		targets[i] = r.target(name)
+		into[i] = targets[name](r)
 	}
-	return targets
+	return into
 }
 
-func (r *row) target(column string) any {
-	switch column {
-	case "seq":
-		return &r.seq
-	case "id":
-		return &r.ID
-	case "queue":
-		return &r.Queue
-	case "state":
-		return &r.state
-	case "priority":
-		return &r.Priority
-	case "run_at":
-		return &r.run
-	case "fence":
-		return &r.Fence
-	case "lease_until":
-		return &r.leased
-	case "attempts":
-		return &r.Failures
-	case "max_attempts":
-		return &r.MaxAttempts
-	case "created_at":
-		return &r.created
-	case "started_at":
-		return &r.started
-	case "claimed_at":
-		return &r.claimed
-	case "finished_at":
-		return &r.finished
-	case "failed_at":
-		return &r.failed
-	case "cancel_requested":
-		return &r.cancel
-	case "refusals":
-		return &r.Refusals
-	case "refused_at":
-		return &r.refused
-	case "refused_reason":
-		return &r.refusedReason
-	case "reason":
-		return &r.reason
-	case "worker":
-		return &r.Worker
-	case "type":
-		return &r.Type
-	case "timeout":
-		return &r.timeout
-	case "unique_key":
-		return &r.UniqueKey
-	case "unique_for":
-		return &r.uniqueFor
-	case "meta":
-		return &r.meta
-	case "last_error":
-		return &r.LastError
-	case "payload":
-		return &r.Payload
-	case "output":
-		return &r.Output
-	case "ran_at":
-		return &r.ran
-	case "cause":
-		return &r.Cause
-	case "waits_for":
-		return &r.WaitsFor
-	case "needed":
-		return &r.needed
-	case flowColumn:
-		return &r.Flow
-	case nodeColumn:
-		return &r.Node
-	}
-	panic("sqlite: no column " + column)
+// targets are where columns go.
+var targets = map[string]func(r *row) any{
+	"seq":              func(r *row) any { return &r.seq },
+	"id":               func(r *row) any { return &r.ID },
+	"queue":            func(r *row) any { return &r.Queue },
+	"state":            func(r *row) any { return &r.state },
+	"priority":         func(r *row) any { return &r.Priority },
+	"run_at":           func(r *row) any { return &r.run },
+	"fence":            func(r *row) any { return &r.Fence },
+	"lease_until":      func(r *row) any { return &r.leased },
+	"attempts":         func(r *row) any { return &r.Failures },
+	"max_attempts":     func(r *row) any { return &r.MaxAttempts },
+	"created_at":       func(r *row) any { return &r.created },
+	"started_at":       func(r *row) any { return &r.started },
+	"claimed_at":       func(r *row) any { return &r.claimed },
+	"finished_at":      func(r *row) any { return &r.finished },
+	"failed_at":        func(r *row) any { return &r.failed },
+	"cancel_requested": func(r *row) any { return &r.cancel },
+	"refusals":         func(r *row) any { return &r.Refusals },
+	"refused_at":       func(r *row) any { return &r.refused },
+	"refused_reason":   func(r *row) any { return &r.refusedReason },
+	"reason":           func(r *row) any { return &r.reason },
+	"worker":           func(r *row) any { return &r.Worker },
+	"type":             func(r *row) any { return &r.Type },
+	"timeout":          func(r *row) any { return &r.timeout },
+	"unique_key":       func(r *row) any { return &r.UniqueKey },
+	"unique_for":       func(r *row) any { return &r.uniqueFor },
+	"meta":             func(r *row) any { return &r.meta },
+	"last_error":       func(r *row) any { return &r.LastError },
+	"payload":          func(r *row) any { return &r.Payload },
+	"output":           func(r *row) any { return &r.Output },
+	"ran_at":           func(r *row) any { return &r.ran },
+	"cause":            func(r *row) any { return &r.Cause },
+	"waits_for":        func(r *row) any { return &r.WaitsFor },
+	"needed":           func(r *row) any { return &r.needed },
+	flowColumn:         func(r *row) any { return &r.Flow },
+	nodeColumn:         func(r *row) any { return &r.Node },
 }
 
 // entry is a job during an operation, with the rows to add to its history.
