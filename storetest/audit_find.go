@@ -11,20 +11,15 @@ func auditFindCases() []auditCase {
 	return []auditCase{
 		{name: "A2/lines are found backwards, by work and by rare types", run: findBackwards},
 		{name: "A2/a search for a type without an index is refused", run: func(s *sink) {
-			if err := s.finder().Find(s.ctx, audit.Query{Type: audit.RetryAttempt}, func(string, []byte) error { return nil }); err == nil {
+			if err := optional[audit.Finder](s, s.Source).Find(s.ctx, audit.Query{Type: audit.RetryAttempt}, func(string, []byte) error { return nil }); err == nil {
 				s.Error("found")
 			}
 		}},
 	}
 }
 
-func (s *sink) finder() audit.Finder {
-	s.Helper()
-	return optional[audit.Finder](s, s.Source)
-}
-
 func findBackwards(s *sink) {
-	finder := s.finder()
+	finder := optional[audit.Finder](s, s.Source)
 	c := newChain("c")
 	var all []audit.Entry
 	for i := range 1300 { // more than a page

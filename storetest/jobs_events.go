@@ -12,12 +12,6 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// relay returns a handle as a job.Relay, or skips the case.
-func (s *jobs) relay(on *jobs) job.Relay {
-	s.Helper()
-	return optional[job.Relay](s, on.Store)
-}
-
 // watch returns the events after a position.
 func (s *jobs) watch(r job.Relay, after int64, limit int) (list []job.Event, last int64) {
 	s.Helper()
@@ -37,7 +31,7 @@ func eventCases() []jobsCase {
 	}
 	return []jobsCase{
 		{name: "J24/events are read in order under positions without gaps, as they were published", run: func(s *jobs) {
-			r := s.relay(s)
+			r := optional[job.Relay](s, s.Store)
 			var want []job.Event
 			for _, n := range []int{1, 2, 0, 3} { // events at a time
 				var list []job.Event
@@ -66,7 +60,7 @@ func eventCases() []jobsCase {
 			}
 		}},
 		{name: "J1/the store keeps and returns copies of events", run: func(s *jobs) {
-			r := s.relay(s)
+			r := optional[job.Relay](s, s.Store)
 			e := event(1)
 			s.must(r.Publish(s.ctx, []job.Event{e}), nil)
 			for range 2 {
@@ -79,7 +73,7 @@ func eventCases() []jobsCase {
 			}
 		}},
 		{name: "J24/a store is watched for a minute after a look", run: func(s *jobs) {
-			r := s.relay(s)
+			r := optional[job.Relay](s, s.Store)
 			watched := func(want bool) {
 				s.Helper()
 				if got, err := r.Watched(s.ctx); err != nil || got != want {
@@ -102,7 +96,7 @@ func eventCases() []jobsCase {
 		}},
 		{name: "J24/concurrent publishers of two handles leave no gap for a reader", real: true, run: func(s *jobs) {
 			s.second(func(other *jobs) {
-				handles := []job.Relay{s.relay(s), s.relay(other)}
+				handles := []job.Relay{optional[job.Relay](s, s.Store), optional[job.Relay](s, other.Store)}
 				const publishers, lists, size = 4, 10, 5
 				var all sync.WaitGroup
 				ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
@@ -138,7 +132,7 @@ func eventCases() []jobsCase {
 			})
 		}},
 		{name: "J24/the oldest events go, and a reader that is behind counts them as lost", real: true, run: func(s *jobs) {
-			r := s.relay(s)
+			r := optional[job.Relay](s, s.Store)
 			list := make([]job.Event, job.EventsKept/4+1)
 			for i := range list {
 				list[i].ID = "x"

@@ -13,11 +13,6 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-func (s *jobs) settingStore(on *jobs) job.SettingStore {
-	s.Helper()
-	return optional[job.SettingStore](s, on.Store)
-}
-
 // settings returns all settings and their version.
 func (s *jobs) settings(store job.SettingStore) (list []job.Setting, version int64) {
 	s.Helper()
@@ -34,7 +29,7 @@ func settingCases() []jobsCase {
 	}
 	return []jobsCase{
 		{name: "J22/a setting says who made it and when, and what it has replaced", run: func(s *jobs) {
-			store := s.settingStore(s)
+			store := optional[job.SettingStore](s, s.Store)
 			if list, version := s.settings(store); len(list) != 0 || version != 0 {
 				s.Errorf("an empty store has settings %v, version %d", list, version)
 			}
@@ -64,7 +59,7 @@ func settingCases() []jobsCase {
 			}
 		}},
 		{name: "J1/the store keeps and returns copies of settings", run: func(s *jobs) {
-			store := s.settingStore(s)
+			store := optional[job.SettingStore](s, s.Store)
 			for version, value := range []string{"1", "2"} {
 				x := put("a", value)
 				s.must(store.PutSetting(s.ctx, x, int64(version)), nil)
@@ -79,7 +74,7 @@ func settingCases() []jobsCase {
 			}
 		}},
 		{name: "J22/only news are read", run: func(s *jobs) {
-			store := s.settingStore(s)
+			store := optional[job.SettingStore](s, s.Store)
 			s.must(store.PutSetting(s.ctx, put("a", "1"), 0), nil)
 			for known, want := range map[int64]int{-1: 1, 0: 1, 1: 0} {
 				if list, version, err := store.Settings(s.ctx, known); err != nil || len(list) != want || version != 1 {
@@ -88,7 +83,7 @@ func settingCases() []jobsCase {
 			}
 		}},
 		{name: "J22/a change of an older version is refused and changes nothing", run: func(s *jobs) {
-			store := s.settingStore(s)
+			store := optional[job.SettingStore](s, s.Store)
 			s.must(store.PutSetting(s.ctx, put("a", "1"), 0), nil)
 			for _, version := range []int64{0, 2, -1} {
 				s.must(store.PutSetting(s.ctx, put("a", "2"), version), job.ErrConflict)
@@ -100,7 +95,7 @@ func settingCases() []jobsCase {
 		}},
 		{name: "J22/of concurrent changes of one version one is made", real: true, run: func(s *jobs) {
 			s.second(func(other *jobs) {
-				handles := []job.SettingStore{s.settingStore(s), s.settingStore(other)}
+				handles := []job.SettingStore{optional[job.SettingStore](s, s.Store), optional[job.SettingStore](s, other.Store)}
 				for version := range int64(10) {
 					var made atomic.Int64
 					var all sync.WaitGroup
