@@ -212,14 +212,14 @@ func ids(of []*entry) []string {
 // Queues implements job.Admin.
 func (s *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
 	var queues []job.QueueState
-	err := s.view(ctx, "queues", func(query querier) error {
-		var q job.QueueState
-		var until int64
-		return each(query, selection{text: `SELECT name, paused, reason, until, actor FROM tenet_queue ORDER BY name`, into: []any{&q.Queue, &q.Paused, &q.Reason, &until, &q.Actor}}, func() error {
-			q.Until = fromMicros(until)
-			queues = append(queues, q)
-			return nil
-		})
+	var q job.QueueState
+	var until int64
+	err := s.viewEach(ctx, "queues", selection{
+		text: `SELECT name, paused, reason, until, actor FROM tenet_queue ORDER BY name`, into: []any{&q.Queue, &q.Paused, &q.Reason, &until, &q.Actor},
+	}, func() error {
+		q.Until = fromMicros(until)
+		queues = append(queues, q)
+		return nil
 	})
 	return queues, err
 }

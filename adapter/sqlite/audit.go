@@ -65,12 +65,10 @@ func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 		return nil, job.ErrClosed
 	}
 	var heads []audit.Head
-	err := a.db.jobs.view(ctx, "audit: heads", func(q querier) error {
-		var head audit.Head
-		return each(q, selection{text: headsSQL, into: []any{&head.ChainID, &head.Seq, &head.Hash}}, func() error {
-			heads = append(heads, head)
-			return nil
-		})
+	var head audit.Head
+	err := a.db.jobs.viewEach(ctx, "audit: heads", selection{text: headsSQL, into: []any{&head.ChainID, &head.Seq, &head.Hash}}, func() error {
+		heads = append(heads, head)
+		return nil
 	})
 	return heads, err
 }
@@ -90,12 +88,10 @@ func (a *Audit) lines(ctx context.Context, text string, args []any) (page []pagi
 	if a.closed.Load() {
 		return nil, job.ErrClosed
 	}
-	err = a.db.jobs.view(ctx, "audit: read", func(q querier) error {
-		var line paging.Line
-		return each(q, selection{text: text, args: args, into: []any{&line.Position, &line.Text}}, func() error {
-			page = append(page, line)
-			return nil
-		})
+	var line paging.Line
+	err = a.db.jobs.viewEach(ctx, "audit: read", selection{text: text, args: args, into: []any{&line.Position, &line.Text}}, func() error {
+		page = append(page, line)
+		return nil
 	})
 	return page, err
 }
@@ -135,12 +131,10 @@ func (a *Audit) Tail(ctx context.Context) (cursor string, err error) {
 	if a.closed.Load() {
 		return "", job.ErrClosed
 	}
-	err = a.db.jobs.view(ctx, "audit: tail", func(q querier) error {
-		var last int64
-		return each(q, selection{text: `SELECT position FROM tenet_audit ORDER BY position DESC LIMIT 1`, into: []any{&last}}, func() error {
-			cursor = strconv.FormatInt(last, 10)
-			return nil
-		})
+	var last int64
+	err = a.db.jobs.viewEach(ctx, "audit: tail", selection{text: `SELECT position FROM tenet_audit ORDER BY position DESC LIMIT 1`, into: []any{&last}}, func() error {
+		cursor = strconv.FormatInt(last, 10)
+		return nil
 	})
 	return cursor, err
 }
