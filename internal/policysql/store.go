@@ -118,11 +118,6 @@ func encode(v any) (string, error) {
 
 func decode(text string, v any) error { return json.Unmarshal([]byte(text), v) }
 
-// notFound is policystore.ErrNotFound with what was looked for.
-func notFound(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", policystore.ErrNotFound, fmt.Sprintf(format, args...))
-}
-
 func conflict(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", policystore.ErrConflict, fmt.Sprintf(format, args...))
 }
@@ -132,5 +127,5 @@ func one(found bool, err error, format string, args ...any) error {
 	if err != nil || found {
 		return err
 	}
-	return notFound(format, args...)
+	return fmt.Errorf("%w: %s", policystore.ErrNotFound, fmt.Sprintf(format, args...))
 }
