@@ -28,14 +28,20 @@ func (c *Changes) Follow(ctx context.Context, log *audit.Log, provider policy.Pr
 	}
 }
 
-// Record records the differences between the last document and the next.
+// Record records the differences between the last document and the next. A key that the next one does not name has its defaults.
 func (c *Changes) Record(next *policy.Set) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.log == nil {
 		return
 	}
-	for _, key := range next.Keys() {
+	keys := next.Keys()
+	for _, key := range c.last.Keys() {
+		if !next.Named(key) {
+			keys = append(keys, key)
+		}
+	}
+	for _, key := range keys {
 		from, to := cli.PolicyOf(c.last, key), cli.PolicyOf(next, key)
 		if from.Meta.Revision == to.Meta.Revision {
 			continue
