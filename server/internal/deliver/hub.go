@@ -63,18 +63,21 @@ func (h *Hub) Run(ctx context.Context) {
 	group.Go(func() { h.flushAll(ctx) })
 	var changes <-chan struct{}
 	backoff := wait.Backoff{Min: 200 * time.Millisecond, Max: syncInterval}
+	logged := ""
 	for ctx.Err() == nil {
 		if changes == nil {
 			changes = h.watch(ctx) // before the look at the store, so that no change is missed in between
 		}
 		pause := syncInterval
 		if err := h.sync(ctx); err != nil && ctx.Err() == nil {
-			if backoff.Failures() == 0 {
+			if text := err.Error(); text != logged { // one document may be unreadable when the whole store goes away
 				h.logger.Warn("the policy store cannot be read", "error", err)
+				logged = text
 			}
 			pause = backoff.Failed()
 		} else {
 			backoff.Reset()
+			logged = ""
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -86,6 +87,7 @@ type plane struct {
 	store *broken
 	docs  *documents.Service
 	hub   *deliver.Hub
+	log   bytes.Buffer // of the hub; to be read after synctest.Wait
 }
 
 // inBubble runs a test with a hub that follows its store.
@@ -94,7 +96,8 @@ func inBubble(t *testing.T, test func(t *testing.T, p *plane)) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.Open()
 		store := &broken{Store: db.Policies()}
-		p := &plane{t: t, store: store, docs: documents.New(store, nil), hub: deliver.New(store, nil)}
+		p := &plane{t: t, store: store, docs: documents.New(store, nil)}
+		p.hub = deliver.New(store, slog.New(slog.NewTextHandler(&p.log, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() { p.hub.Run(ctx) })

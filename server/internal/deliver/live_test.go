@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -271,6 +272,13 @@ func TestS9ADocumentThatCannotBeReadLeavesTheOthersAlone(t *testing.T) {
 				t.Errorf("%s: revision %d, want %d", name, got, revision)
 			}
 		}
+		p.store.down.Store(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if logged := p.log.String(); strings.Count(logged, "cannot be read") != 2 || strings.Count(logged, `document \"lost\"`) != 1 {
+			t.Errorf("an unreadable document, then an outage, were logged as\n%s", logged)
+		}
+		p.store.down.Store(false)
 		p.store.lost.Store(false)
 		time.Sleep(10 * time.Second)
 		if got := p.revision(p.get("lost")); got != 2 {
