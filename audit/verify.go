@@ -193,11 +193,12 @@ func parseDigest(into *digest, text []byte) bool {
 // expectation is a head that the log should hold.
 type expectation struct {
 	Head
+	Given  bool // by the caller; otherwise it was found in the log
+	Found  bool
+	Placed bool   // the head has only a hash, and an event names that hash as its predecessor's
+	Other  *Fault `json:",omitempty"` // another event is in the head's place
+
 	digest digest
-	given  bool // by the caller; otherwise it was found in the log
-	found  bool
-	other  *Fault // another event is in the head's place
-	placed bool   // the head has only a hash, and an event names that hash as its predecessor's
 }
 
 // verifier follows the chains through a log.
@@ -219,16 +220,16 @@ func newVerifier(o VerifyOptions) (*verifier, error) {
 		byChain: map[string][]*expectation{}, anyChain: map[digest]*expectation{},
 	}
 	for _, h := range o.After {
-		c := &chainState{id: h.ChainID, last: place{index: -1, seq: h.Seq}, after: h.Seq}
-		if !parseDigest(&c.last.hash, []byte(h.Hash)) || h.ChainID == "" || h.Seq == 0 {
+		c := &chainState{ID: h.ChainID, Last: place{Index: -1, Seq: h.Seq}, After: h.Seq}
+		if !parseDigest(&c.Last.Hash, []byte(h.Hash)) || h.ChainID == "" || h.Seq == 0 {
 			return nil, fmt.Errorf("audit: head %+v: needs chain_id, seq and a hash of 64 lower-case hexadecimal digits", h)
 		}
 		v.chains[h.ChainID] = c
 		v.giveRing(c)
-		c.keep(&c.last)
+		c.keep(&c.Last)
 	}
 	for _, h := range o.Heads {
-		x := &expectation{Head: h, given: true}
+		x := &expectation{Head: h, Given: true}
 		if !parseDigest(&x.digest, []byte(h.Hash)) {
 			return nil, fmt.Errorf("audit: head %q: not a hash of 64 lower-case hexadecimal digits", h.Hash)
 		}
@@ -265,12 +266,12 @@ func (v *verifier) take(index int, l *link) {
 	}
 	c := v.chains[string(l.chain)]
 	if c == nil {
-		c = &chainState{id: string(l.chain), last: place{index: -1}}
-		v.chains[c.id] = c
+		c = &chainState{ID: string(l.chain), Last: place{Index: -1}}
+		v.chains[c.ID] = c
 	}
 	v.follow(c, index, l)
-	if x := v.anyChain[l.prev]; x != nil && l.seq > max(1, c.after) { // the links of earlier lines are not checked
-		x.placed = true
+	if x := v.anyChain[l.prev]; x != nil && l.seq > max(1, c.After) { // the links of earlier lines are not checked
+		x.Placed = true
 	}
 	if l.heads != nil {
 		v.expectHeads(l.heads)
@@ -289,7 +290,7 @@ func (v *verifier) expectHeads(raw []byte) {
 			continue
 		}
 		c := v.chains[h.ChainID]
-		if c == nil || c.last.seq < h.Seq {
+		if c == nil || c.Last.Seq < h.Seq {
 			v.expect(x)
 			continue
 		}
@@ -303,14 +304,14 @@ func (v *verifier) expectHeads(raw []byte) {
 func (v *verifier) report() *VerifyReport {
 	v.finish()
 	r := &VerifyReport{Lines: v.lines, Events: v.events, Duplicates: v.duplicates, Faults: sortedFaults(v.faults), Chains: []ChainReport{}}
-	given := slices.ContainsFunc(v.expected, func(x *expectation) bool { return x.given })
+	given := slices.ContainsFunc(v.expected, func(x *expectation) bool { return x.Given })
 	r.TailVerified = given && r.Intact()
 	for _, id := range slices.Sorted(maps.Keys(v.chains)) {
 		c := v.chains[id]
-		r.TailVerified = r.TailVerified && (c.verified > c.after || c.after > 0 && c.events == 0)
+		r.TailVerified = r.TailVerified && (c.Verified > c.After || c.After > 0 && c.Events == 0)
 		r.Chains = append(r.Chains, ChainReport{
-			ChainID: id, Events: c.events, VerifiedTo: c.verified,
-			Head: Head{ChainID: id, Seq: c.last.seq, Hash: hex.EncodeToString(c.last.hash[:])},
+			ChainID: id, Events: c.Events, VerifiedTo: c.Verified,
+			Head: Head{ChainID: id, Seq: c.Last.Seq, Hash: hex.EncodeToString(c.Last.Hash[:])},
 		})
 	}
 	return r

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 )
@@ -17,32 +18,44 @@ const (
 	maxSuspects = 4096
 )
 
-// place is an event in its chain.
+// place is an event in its chain. The exported fields of this type and of those below are the form of [Verification.State].
 type place struct {
-	index      int
-	seq        uint64
-	hash, prev digest
-	event      []byte
+	Index      int
+	Seq        uint64
+	Hash, Prev digest
+	Event      eventID `json:",omitempty"`
+}
+
+// eventID is an event's ID in memory that the next event reuses. In JSON it is a text.
+type eventID []byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (id eventID) MarshalText() ([]byte, error) { return id, nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (id *eventID) UnmarshalText(text []byte) error {
+	*id = bytes.Clone(text)
+	return nil
 }
 
 func (p *place) set(index int, l *link) {
-	p.index, p.seq, p.hash, p.prev = index, l.seq, l.hash, l.prev
-	p.event = append(p.event[:0], l.id...)
+	p.Index, p.Seq, p.Hash, p.Prev = index, l.seq, l.hash, l.prev
+	p.Event = append(p.Event[:0], l.id...)
 }
 
 // gap is a range of missing sequence numbers, and the event that was found in their place.
 type gap struct {
-	from, to uint64
-	index    int
-	event    string
-	found    uint64 // that event's number
+	From, To uint64
+	Index    int
+	Event    string
+	Found    uint64 // that event's number
 }
 
 // suspect is a line that does not match its hash, or cannot be read. It was changed if an event is missing from its chain in
 // its place; otherwise it was inserted.
 type suspect struct {
-	fault   Fault
-	changed bool
+	Fault   Fault
+	Changed bool
 }
 
 // chainState is the state of one chain. A line continues the chain, leaves a gap, or is late:
@@ -52,36 +65,37 @@ type suspect struct {
 //	seq ≤ last ───► late: in a gap (order), a recent event (duplicate), a second version of the last event (rival), older than
 //	                the recent events (run), or inserted
 type chainState struct {
-	id       string
-	events   int
-	last     place
-	recent   []place // a ring of the last events
-	next     int     // the ring's next place
-	forgot   bool    // events were left out that the ring had
-	rival    *place  // a second event with the last one's number and predecessor; their successor shows which is genuine
-	gaps     []gap
-	run      *run
-	verified uint64
-	after    uint64 // the last number before the log; lines up to it are duplicates if they lead up to its hash
+	ID       string
+	Events   int
+	Last     place
+	Recent   []place `json:",omitempty"` // a ring of the last events
+	Forgot   bool    `json:",omitempty"` // events were left out that the ring had
+	Rival    *place  `json:",omitempty"` // a second event with the last one's number and predecessor; their successor shows which is genuine
+	Gaps     []gap   `json:",omitempty"`
+	Run      *run    `json:",omitempty"`
+	Verified uint64  `json:",omitempty"`
+	After    uint64  `json:",omitempty"` // the last number before the log; lines up to it are duplicates if they lead up to its hash
+
+	next int // the ring's next place
 }
 
 // run is a series of old lines that follow each other. They are duplicates if they lead up to a recent event.
 type run struct {
-	first, last place
-	lines       int
+	First, Last place
+	Lines       int
 }
 
 func (c *chainState) fault(kind FaultKind, p *place) Fault {
-	return Fault{Index: p.index, ChainID: c.id, Seq: p.seq, EventID: string(p.event), Kind: kind}
+	return Fault{Index: p.Index, ChainID: c.ID, Seq: p.Seq, EventID: string(p.Event), Kind: kind}
 }
 
 // find returns the event with a number if it is a recent one. The last one is, even if it came before the log.
 func (c *chainState) find(seq uint64) *place {
-	if i := slices.IndexFunc(c.recent, func(p place) bool { return p.seq == seq }); i >= 0 {
-		return &c.recent[i]
+	if i := slices.IndexFunc(c.Recent, func(p place) bool { return p.Seq == seq }); i >= 0 {
+		return &c.Recent[i]
 	}
-	if c.last.seq == seq {
-		return &c.last
+	if c.Last.Seq == seq {
+		return &c.Last
 	}
 	return nil
 }
@@ -93,7 +107,7 @@ func (v *verifier) suspect(index int, l *link) {
 		v.fault(f)
 		return
 	}
-	v.suspects = append(v.suspects, suspect{fault: f})
+	v.suspects = append(v.suspects, suspect{Fault: f})
 }
 
 // explain marks up to n unsound lines after the last event of a chain as the events that are missing there, and returns how
@@ -104,77 +118,77 @@ func (v *verifier) explain(c *chainState, n uint64) (explained uint64) {
 		if explained == n {
 			break
 		}
-		if s.changed || s.fault.Index < c.last.index || s.fault.ChainID != c.id && v.chains[s.fault.ChainID] != nil {
+		if s.Changed || s.Fault.Index < c.Last.Index || s.Fault.ChainID != c.ID && v.chains[s.Fault.ChainID] != nil {
 			continue
 		}
-		s.changed = true
+		s.Changed = true
 		explained++
-		v.fault(s.fault)
+		v.fault(s.Fault)
 	}
 	return explained
 }
 
 // follow adds a sound line to its chain.
 func (v *verifier) follow(c *chainState, index int, l *link) {
-	if l.seq <= c.last.seq {
+	if l.seq <= c.Last.Seq {
 		v.late(c, index, l)
 		return
 	}
 	v.endRun(c)
-	lacking := l.seq - c.last.seq - 1
+	lacking := l.seq - c.Last.Seq - 1
 	if lacking == 0 {
 		v.continued(c, index, l)
-	} else if explained := v.explain(c, lacking); explained < lacking && len(c.gaps) < maxGaps {
-		c.gaps = append(c.gaps, gap{c.last.seq + 1 + explained, l.seq - 1, index, string(l.id), l.seq})
+	} else if explained := v.explain(c, lacking); explained < lacking && len(c.Gaps) < maxGaps {
+		c.Gaps = append(c.Gaps, gap{c.Last.Seq + 1 + explained, l.seq - 1, index, string(l.id), l.seq})
 	}
-	c.rival = nil
+	c.Rival = nil
 	v.advance(c, index, l)
 }
 
 // continued checks the link between the last event and its successor.
 func (v *verifier) continued(c *chainState, index int, l *link) {
 	switch {
-	case l.prev == c.last.hash:
-		if c.rival != nil {
-			v.fault(c.fault(FaultInserted, c.rival))
+	case l.prev == c.Last.Hash:
+		if c.Rival != nil {
+			v.fault(c.fault(FaultInserted, c.Rival))
 		}
-	case c.rival != nil && l.prev == c.rival.hash:
-		v.fault(c.fault(FaultInserted, &c.last))
-	case c.last.index < 0: // the chain's first event in this log names another predecessor
-		v.fault(Fault{Index: index, ChainID: c.id, Seq: l.seq, EventID: string(l.id), Kind: FaultChanged})
+	case c.Rival != nil && l.prev == c.Rival.Hash:
+		v.fault(c.fault(FaultInserted, &c.Last))
+	case c.Last.Index < 0: // the chain's first event in this log names another predecessor
+		v.fault(Fault{Index: index, ChainID: c.ID, Seq: l.seq, EventID: string(l.id), Kind: FaultChanged})
 	default:
-		v.fault(c.fault(FaultChanged, &c.last))
+		v.fault(c.fault(FaultChanged, &c.Last))
 	}
 }
 
 // advance makes the line the last event of its chain.
 func (v *verifier) advance(c *chainState, index int, l *link) {
 	v.events++
-	c.events++
-	c.last.set(index, l)
-	if len(c.recent) == 0 {
+	c.Events++
+	c.Last.set(index, l)
+	if len(c.Recent) == 0 {
 		v.giveRing(c)
 	}
-	c.keep(&c.last)
-	v.compareHeads(c, &c.last)
+	c.keep(&c.Last)
+	v.compareHeads(c, &c.Last)
 }
 
 // keep adds an event to the recent ones.
 func (c *chainState) keep(p *place) {
-	if len(c.recent) < recentEvents {
-		c.recent = append(c.recent, place{})
+	if len(c.Recent) < recentEvents {
+		c.Recent = append(c.Recent, place{})
 	}
-	kept := &c.recent[c.next]
-	kept.index, kept.seq, kept.hash, kept.prev = p.index, p.seq, p.hash, p.prev
-	kept.event = append(kept.event[:0], p.event...)
+	kept := &c.Recent[c.next]
+	kept.Index, kept.Seq, kept.Hash, kept.Prev = p.Index, p.Seq, p.Hash, p.Prev
+	kept.Event = append(kept.Event[:0], p.Event...)
 	c.next = (c.next + 1) % recentEvents
 }
 
 // giveRing lets a chain keep recent events, in place of the chain that was written to longest ago if too many do.
 func (v *verifier) giveRing(c *chainState) {
 	if len(v.rings) == recentChains {
-		oldest := slices.MinFunc(v.rings, func(a, b *chainState) int { return a.last.index - b.last.index })
-		oldest.recent, oldest.next, oldest.forgot = nil, 0, true
+		oldest := slices.MinFunc(v.rings, func(a, b *chainState) int { return a.Last.Index - b.Last.Index })
+		oldest.Recent, oldest.next, oldest.Forgot = nil, 0, true
 		v.rings = slices.DeleteFunc(v.rings, func(x *chainState) bool { return x == oldest })
 	}
 	v.rings = append(v.rings, c)
@@ -189,79 +203,79 @@ func (v *verifier) late(c *chainState, index int, l *link) {
 	if v.fill(c, l) {
 		return
 	}
-	if l.seq > c.after && (!c.forgot && len(c.recent) < recentEvents || len(c.recent) > 0 && l.seq > c.recent[c.next%len(c.recent)].seq) { // in the place of an unsound line
+	if l.seq > c.After && (!c.Forgot && len(c.Recent) < recentEvents || len(c.Recent) > 0 && l.seq > c.Recent[c.next%len(c.Recent)].Seq) { // in the place of an unsound line
 		v.duplicates++
 		return
 	}
-	if c.run == nil || l.seq != c.run.last.seq+1 || l.prev != c.run.last.hash {
+	if c.Run == nil || l.seq != c.Run.Last.Seq+1 || l.prev != c.Run.Last.Hash {
 		v.endRun(c)
-		c.run = &run{}
-		c.run.first.set(index, l)
+		c.Run = &run{}
+		c.Run.First.set(index, l)
 	}
-	c.run.last.set(index, l)
-	c.run.lines++
+	c.Run.Last.set(index, l)
+	c.Run.Lines++
 }
 
 // sameNumber adds a line with the number of a recent event.
 func (v *verifier) sameNumber(c *chainState, known *place, index int, l *link) {
 	switch {
-	case known.hash == l.hash:
-		if c.run != nil && l.seq == c.run.last.seq+1 && l.prev == c.run.last.hash {
-			v.duplicates += c.run.lines
-			c.run = nil
+	case known.Hash == l.hash:
+		if c.Run != nil && l.seq == c.Run.Last.Seq+1 && l.prev == c.Run.Last.Hash {
+			v.duplicates += c.Run.Lines
+			c.Run = nil
 		}
 		v.duplicates++
-	case c.rival != nil && c.rival.hash == l.hash:
+	case c.Rival != nil && c.Rival.Hash == l.hash:
 		v.duplicates++
-	case known.index >= 0 && l.seq == c.last.seq && l.prev == c.last.prev && c.rival == nil:
-		c.rival = &place{}
-		c.rival.set(index, l)
-		if v.compareHeads(c, c.rival) { // then the rival is genuine
-			c.last, *c.rival = *c.rival, c.last
+	case known.Index >= 0 && l.seq == c.Last.Seq && l.prev == c.Last.Prev && c.Rival == nil:
+		c.Rival = &place{}
+		c.Rival.set(index, l)
+		if v.compareHeads(c, c.Rival) { // then the rival is genuine
+			c.Last, *c.Rival = *c.Rival, c.Last
 		}
 	default:
-		v.fault(Fault{Index: index, ChainID: c.id, Seq: l.seq, EventID: string(l.id), Kind: FaultInserted})
+		v.fault(Fault{Index: index, ChainID: c.ID, Seq: l.seq, EventID: string(l.id), Kind: FaultInserted})
 	}
 }
 
 // endRun ends a run that did not lead up to a recent event.
 func (v *verifier) endRun(c *chainState) {
-	if c.run != nil {
-		v.fault(c.fault(FaultInserted, &c.run.first))
-		c.run = nil
+	if c.Run != nil {
+		v.fault(c.fault(FaultInserted, &c.Run.First))
+		c.Run = nil
 	}
 }
 
 // fill puts a late line into its gap, if there is one.
 func (v *verifier) fill(c *chainState, l *link) bool {
-	i := slices.IndexFunc(c.gaps, func(g gap) bool { return g.from <= l.seq && l.seq <= g.to })
+	i := slices.IndexFunc(c.Gaps, func(g gap) bool { return g.From <= l.seq && l.seq <= g.To })
 	if i < 0 {
 		return false
 	}
-	g := c.gaps[i]
-	v.fault(Fault{Index: g.index, ChainID: c.id, Seq: g.found, EventID: g.event, Kind: FaultOrder})
+	g := c.Gaps[i]
+	v.fault(Fault{Index: g.Index, ChainID: c.ID, Seq: g.Found, EventID: g.Event, Kind: FaultOrder})
 	v.events++
-	c.events++
+	c.Events++
 	rest := make([]gap, 0, 2)
-	if g.from < l.seq {
-		rest = append(rest, gap{g.from, l.seq - 1, g.index, g.event, g.found})
+	if g.From < l.seq {
+		rest = append(rest, gap{g.From, l.seq - 1, g.Index, g.Event, g.Found})
 	}
-	if l.seq < g.to {
-		rest = append(rest, gap{l.seq + 1, g.to, g.index, g.event, g.found})
+	if l.seq < g.To {
+		rest = append(rest, gap{l.seq + 1, g.To, g.Index, g.Event, g.Found})
 	}
-	c.gaps = slices.Replace(c.gaps, i, i+1, rest...)
+	c.Gaps = slices.Replace(c.Gaps, i, i+1, rest...)
 	return true
 }
 
 // compareHeads compares an event with the expected heads in its place, and reports whether one of them confirms it.
 func (v *verifier) compareHeads(c *chainState, found *place) (confirmed bool) {
-	for _, x := range v.byChain[c.id] {
-		if x.Seq == found.seq {
+	for _, x := range v.byChain[c.ID] {
+		if x.Seq == found.Seq {
 			confirmed = v.compare(c, x, found) || confirmed
 		}
 	}
-	if x := v.anyChain[found.hash]; x != nil {
-		x.Seq = found.seq
+	if x := v.anyChain[found.Hash]; x != nil {
+		x.Seq = found.Seq
 		confirmed = v.compare(c, x, found) || confirmed
 	}
 	return confirmed
@@ -270,13 +284,13 @@ func (v *verifier) compareHeads(c *chainState, found *place) (confirmed bool) {
 // compare compares an expected head with the event in its place, and reports whether they agree. A different event there is a
 // fault only if the right one does not follow.
 func (v *verifier) compare(c *chainState, x *expectation, found *place) bool {
-	if found.hash != x.digest {
+	if found.Hash != x.digest {
 		f := c.fault(FaultChanged, found)
-		x.other = &f
+		x.Other = &f
 		return false
 	}
-	x.found = true
-	c.verified = max(c.verified, x.Seq)
+	x.Found = true
+	c.Verified = max(c.Verified, x.Seq)
 	return true
 }
 
@@ -284,35 +298,35 @@ func (v *verifier) compare(c *chainState, x *expectation, found *place) bool {
 func (v *verifier) finish() {
 	for _, c := range v.chains {
 		v.endRun(c)
-		if c.rival != nil { // nothing shows which is genuine: the first keeps its place
-			v.fault(c.fault(FaultInserted, c.rival))
+		if c.Rival != nil { // nothing shows which is genuine: the first keeps its place
+			v.fault(c.fault(FaultInserted, c.Rival))
 		}
 	}
 	for _, x := range v.expected {
 		switch {
-		case x.found, x.ChainID == "" && v.placed(x): // the place of its event has a fault of its own
-		case x.other != nil:
-			v.fault(*x.other)
+		case x.Found, x.ChainID == "" && v.placed(x): // the place of its event has a fault of its own
+		case x.Other != nil:
+			v.fault(*x.Other)
 		default:
 			v.truncated(x)
 		}
 	}
 	for _, c := range v.chains {
-		for _, g := range c.gaps {
-			v.fault(Fault{Index: g.index, ChainID: c.id, Seq: g.from, EventID: g.event, Kind: FaultMissing})
+		for _, g := range c.Gaps {
+			v.fault(Fault{Index: g.Index, ChainID: c.ID, Seq: g.From, EventID: g.Event, Kind: FaultMissing})
 		}
 	}
 	for _, s := range v.suspects {
-		if !s.changed && v.passed(s.fault) {
-			s.fault.Kind = FaultInserted
+		if !s.Changed && v.passed(s.Fault) {
+			s.Fault.Kind = FaultInserted
 		}
-		v.fault(s.fault)
+		v.fault(s.Fault)
 	}
 }
 
 // placed reports whether the log or another head shows the place of an event of which only the hash is known.
 func (v *verifier) placed(x *expectation) bool {
-	return x.placed || slices.ContainsFunc(v.expected, func(y *expectation) bool { return y.ChainID != "" && y.digest == x.digest && !y.found })
+	return x.Placed || slices.ContainsFunc(v.expected, func(y *expectation) bool { return y.ChainID != "" && y.digest == x.digest && !y.Found })
 }
 
 // truncated records that a head is not in the log, unless unsound lines at the end explain that.
@@ -334,8 +348,8 @@ func (v *verifier) truncated(x *expectation) {
 		v.fault(f)
 		return
 	}
-	f.Seq = c.last.seq + 1
-	if x.Seq == 0 || x.Seq > c.last.seq && v.explain(c, x.Seq-c.last.seq) < x.Seq-c.last.seq {
+	f.Seq = c.Last.Seq + 1
+	if x.Seq == 0 || x.Seq > c.Last.Seq && v.explain(c, x.Seq-c.Last.Seq) < x.Seq-c.Last.Seq {
 		v.fault(f)
 	}
 }
@@ -343,10 +357,10 @@ func (v *verifier) truncated(x *expectation) {
 // passed reports whether every chain to which an unsound line may belong continues after it.
 func (v *verifier) passed(f Fault) bool {
 	if c := v.chains[f.ChainID]; c != nil {
-		return c.last.index > f.Index
+		return c.Last.Index > f.Index
 	}
 	for _, c := range v.chains {
-		if c.last.index < f.Index {
+		if c.Last.Index < f.Index {
 			return false
 		}
 	}
