@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -307,57 +308,31 @@ func fieldValue(p *policy.Policy, path string) string {
 		}
 		return strings.Join(names, ", ")
 	}
-	r := &p.Retry
-	switch path {
-	case "retry.max_attempts":
-		return strconv.Itoa(r.MaxAttempts)
-	case "retry.backoff":
-		return r.InitialBackoff.String()
-	case "retry.backoff_multiplier":
-		return strconv.FormatFloat(r.BackoffMultiplier, 'g', -1, 64)
-	case "retry.backoff_cap":
-		return r.MaxBackoff.String()
-	case "retry.jitter":
-		return string(r.Jitter)
-	case "retry.timeout":
-		return r.TimeoutPerAttempt.String()
-	case "retry.overall_timeout":
-		return r.OverallTimeout.String()
-	case "retry.classifier":
-		return r.ClassifierName
-	case "retry.retry_on":
-		return classes(r.RetryOn)
-	case "retry.abort_on":
-		return classes(r.AbortOn)
-	case "retry.max_pushback":
-		return r.MaxPushback.String()
-	case "retry.budget.name":
-		return r.Budget.Name
+	value, known := map[string]any{
+		"retry.max_attempts":       p.Retry.MaxAttempts,
+		"retry.backoff":            p.Retry.InitialBackoff,
+		"retry.backoff_multiplier": p.Retry.BackoffMultiplier,
+		"retry.backoff_cap":        p.Retry.MaxBackoff,
+		"retry.jitter":             p.Retry.Jitter,
+		"retry.timeout":            p.Retry.TimeoutPerAttempt,
+		"retry.overall_timeout":    p.Retry.OverallTimeout,
+		"retry.classifier":         p.Retry.ClassifierName,
+		"retry.retry_on":           classes(p.Retry.RetryOn),
+		"retry.abort_on":           classes(p.Retry.AbortOn),
+		"retry.max_pushback":       p.Retry.MaxPushback,
+		"retry.budget.name":        p.Retry.Budget.Name,
+		"hedge.budget.name":        p.Hedge.Budget.Name,
+		"hedge.max_hedges":         p.Hedge.MaxHedges,
+		"hedge.max_extra_load":     p.Hedge.MaxExtraLoad,
+		"circuit.failures":         p.Circuit.Failures,
+		"circuit.failure_rate":     p.Circuit.FailureRate,
+		"circuit.slow_rate":        p.Circuit.SlowRate,
+		"circuit.kind":             p.Circuit.Kind,
+		"limit.concurrency":        p.Limit.Concurrency,
+		"limit.rate.count":         p.Limit.Rate.Count,
+	}[path]
+	if !known {
+		return ""
 	}
-	return otherValue(p, path)
-}
-
-func otherValue(p *policy.Policy, path string) string {
-	number := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
-	switch path {
-	case "hedge.budget.name":
-		return p.Hedge.Budget.Name
-	case "hedge.max_hedges":
-		return strconv.Itoa(p.Hedge.MaxHedges)
-	case "hedge.max_extra_load":
-		return number(p.Hedge.MaxExtraLoad)
-	case "circuit.failures":
-		return strconv.Itoa(p.Circuit.Failures)
-	case "circuit.failure_rate":
-		return number(p.Circuit.FailureRate)
-	case "circuit.slow_rate":
-		return number(p.Circuit.SlowRate)
-	case "circuit.kind":
-		return string(p.Circuit.Kind)
-	case "limit.concurrency":
-		return strconv.Itoa(p.Limit.Concurrency)
-	case "limit.rate.count":
-		return strconv.Itoa(p.Limit.Rate.Count)
-	}
-	return ""
+	return fmt.Sprint(value)
 }
