@@ -79,7 +79,7 @@ func TestA5EveryMetricCanBeWatched(t *testing.T) {
 		Category: "RETRY_KV_GET", Calls: 7, Succeeded: 7, Failed: 7, Unfinished: 7, Attempts: 7, Retries: 7, Hedges: 7, SuccessRate: &share,
 		AverageAttempts: &share, Amplification: &share, MeanDelay: 7e9, MaxDelay: 7e9, MaxRate: 7, MeanRate: 7,
 	}
-	for _, m := range metrics() {
+	for _, m := range s.metrics() {
 		bound := map[string]string{"time": "6s"}[m.unit]
 		if bound == "" {
 			bound = "6"

@@ -25,39 +25,27 @@ func (a Alert) String() string { return a.text }
 // metric is a value of [CategoryStats] that alerts can watch.
 type metric struct {
 	name  string
-	unit  string // share, rate, time or ""
-	value func(s *CategoryStats) (float64, bool)
+	unit  string   // share, rate, time or ""
+	value *float64 // nil if it is not known
 }
 
-func metrics() []metric {
-	count := func(f func(s *CategoryStats) uint64) func(*CategoryStats) (float64, bool) {
-		return func(s *CategoryStats) (float64, bool) { return float64(f(s)), true }
-	}
-	maybe := func(f func(s *CategoryStats) *float64) func(*CategoryStats) (float64, bool) {
-		return func(s *CategoryStats) (float64, bool) {
-			if v := f(s); v != nil {
-				return *v, true
-			}
-			return 0, false
-		}
-	}
-	seconds := func(f func(s *CategoryStats) Seconds) func(*CategoryStats) (float64, bool) {
-		return func(s *CategoryStats) (float64, bool) { return time.Duration(f(s)).Seconds(), true }
-	}
+func (s *CategoryStats) metrics() []metric {
+	count := func(n uint64) *float64 { return new(float64(n)) }
+	seconds := func(d Seconds) *float64 { return new(time.Duration(d).Seconds()) }
 	return []metric{
-		{"rate", "rate", count(func(s *CategoryStats) uint64 { return s.MaxRate })},
-		{"mean_rate", "rate", func(s *CategoryStats) (float64, bool) { return s.MeanRate, true }},
-		{"success_rate", "share", maybe(func(s *CategoryStats) *float64 { return s.SuccessRate })},
-		{"average_attempts", "", maybe(func(s *CategoryStats) *float64 { return s.AverageAttempts })},
-		{"amplification", "", maybe(func(s *CategoryStats) *float64 { return s.Amplification })},
-		{"calls", "", count(func(s *CategoryStats) uint64 { return s.Calls })},
-		{"failed", "", count(func(s *CategoryStats) uint64 { return s.Failed })},
-		{"unfinished", "", count(func(s *CategoryStats) uint64 { return s.Unfinished })},
-		{"attempts", "", count(func(s *CategoryStats) uint64 { return s.Attempts })},
-		{"retries", "", count(func(s *CategoryStats) uint64 { return s.Retries })},
-		{"hedges", "", count(func(s *CategoryStats) uint64 { return s.Hedges })},
-		{"mean_delay", "time", seconds(func(s *CategoryStats) Seconds { return s.MeanDelay })},
-		{"max_delay", "time", seconds(func(s *CategoryStats) Seconds { return s.MaxDelay })},
+		{"rate", "rate", count(s.MaxRate)},
+		{"mean_rate", "rate", &s.MeanRate},
+		{"success_rate", "share", s.SuccessRate},
+		{"average_attempts", "", s.AverageAttempts},
+		{"amplification", "", s.Amplification},
+		{"calls", "", count(s.Calls)},
+		{"failed", "", count(s.Failed)},
+		{"unfinished", "", count(s.Unfinished)},
+		{"attempts", "", count(s.Attempts)},
+		{"retries", "", count(s.Retries)},
+		{"hedges", "", count(s.Hedges)},
+		{"mean_delay", "time", seconds(s.MeanDelay)},
+		{"max_delay", "time", seconds(s.MaxDelay)},
 	}
 }
 
@@ -72,7 +60,7 @@ func ParseAlert(text string) (Alert, error) {
 		return Alert{}, fmt.Errorf("audit: alert %q: write METRIC>NUMBER, such as rate>100/min or success_rate<0.9", text)
 	}
 	a := Alert{Metric: parts[1], Above: parts[2][0] == '>', Equal: len(parts[2]) == 2, text: strings.TrimSpace(text)}
-	list := metrics()
+	list := new(CategoryStats).metrics()
 	i := slices.IndexFunc(list, func(m metric) bool { return m.name == a.Metric })
 	if i < 0 {
 		var names []string
@@ -131,15 +119,12 @@ type Firing struct {
 
 // Check returns each place where the alert fires: the total, categories and steps.
 func (r *StatsReport) Check(a Alert) []Firing {
-	list := metrics()
-	i := slices.IndexFunc(list, func(m metric) bool { return m.name == a.Metric })
-	if i < 0 {
-		return nil
-	}
 	var out []Firing
 	check := func(s *CategoryStats) {
-		if v, ok := list[i].value(s); ok && a.fires(v) {
-			out = append(out, Firing{a.String(), s.Category, s.Step, v})
+		for _, m := range s.metrics() {
+			if m.name == a.Metric && m.value != nil && a.fires(*m.value) {
+				out = append(out, Firing{a.String(), s.Category, s.Step, *m.value})
+			}
 		}
 	}
 	check(&r.Total)
