@@ -70,29 +70,35 @@ func findWork(ctx context.Context, s Finder, workID string) (w workRecord, err e
 		}
 		seen[e.ID] = true
 		w.events = append(w.events, e)
-		if e.PolicyRevision != "" {
-			missing[e.PolicyRevision] = true
-		}
+		missing[e.PolicyRevision] = true
 		return nil
 	})
-	if err != nil || len(missing) == 0 {
+	if err != nil {
 		return w, err
 	}
 	w.snapshots = map[string]Event{}
+	return w, findSnapshots(ctx, s, missing, func(e Event, _ []byte) { w.snapshots[e.PolicyRevision] = e })
+}
+
+// findSnapshots calls f for the newest snapshot of each of the revisions, which it removes.
+func findSnapshots(ctx context.Context, s Finder, revisions map[string]bool, f func(e Event, line []byte)) error {
+	delete(revisions, "")
+	if len(revisions) == 0 {
+		return nil
+	}
 	looked := 0
-	err = s.Find(ctx, Query{Type: PolicySnapshot}, func(_ string, line []byte) error {
-		e, err := ParseLine(line)
-		if err == nil && e.Policy != nil && missing[e.PolicyRevision] {
-			w.snapshots[e.PolicyRevision] = e
-			delete(missing, e.PolicyRevision)
+	err := s.Find(ctx, Query{Type: PolicySnapshot}, func(_ string, line []byte) error {
+		if e, err := ParseLine(line); err == nil && e.Policy != nil && revisions[e.PolicyRevision] {
+			f(e, line)
+			delete(revisions, e.PolicyRevision)
 		}
-		if looked++; len(missing) == 0 || looked == mostSnapshots {
+		if looked++; len(revisions) == 0 || looked == mostSnapshots {
 			return errFound
 		}
 		return nil
 	})
 	if errors.Is(err, errFound) {
-		err = nil
+		return nil
 	}
-	return w, err
+	return err
 }

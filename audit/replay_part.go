@@ -127,23 +127,7 @@ func (w *worksReader) add(ctx context.Context, l worksLine) error {
 
 // addPolicies adds the snapshots of the revisions that the part names.
 func (w *worksReader) addPolicies(ctx context.Context) error {
-	delete(w.named, "")
-	looked := 0
-	err := w.source.Find(ctx, Query{Type: PolicySnapshot}, func(_ string, line []byte) error {
-		if len(w.named) == 0 || looked == mostSnapshots {
-			return errFound
-		}
-		looked++
-		if e, err := ParseLine(line); err == nil && e.Policy != nil && w.named[e.PolicyRevision] {
-			delete(w.named, e.PolicyRevision)
-			w.log = append(w.log, bytes.Clone(line))
-		}
-		return nil
-	})
-	if errors.Is(err, errFound) {
-		err = nil
-	}
-	return err
+	return findSnapshots(ctx, w.source, w.named, func(_ Event, line []byte) { w.log = append(w.log, bytes.Clone(line)) })
 }
 
 // Read implements Source.
