@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -162,25 +161,10 @@ func (w *Works) WhatIf(ctx context.Context, before *WhatIfReport, set *policy.Se
 	out := *before
 	out.Revision = r.Revision
 	out.Lines, out.Unreadable, out.Duplicates = before.Lines+w.lines, before.Unreadable+w.unreadable, before.Duplicates+r.Duplicates
-	out.addCategories(r)
+	out.Total.add(&r.Total)
+	out.Categories = mergeCategories(slices.Concat(before.Categories, r.Categories))
 	out.addKeys(r)
 	return &out, nil
-}
-
-// addCategories adds the categories of another part of a log.
-func (r *WhatIfReport) addCategories(part *WhatIfReport) {
-	sums := map[string]*WhatIfCategory{}
-	for _, c := range slices.Concat(r.Categories, part.Categories) {
-		if sums[c.Category] == nil {
-			sums[c.Category] = &WhatIfCategory{Category: c.Category}
-		}
-		sums[c.Category].add(&c)
-	}
-	r.Total.add(&part.Total)
-	r.Categories = []WhatIfCategory{}
-	for _, code := range slices.Sorted(maps.Keys(sums)) {
-		r.Categories = append(r.Categories, *sums[code])
-	}
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

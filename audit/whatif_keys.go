@@ -133,20 +133,31 @@ func (t *keyTally) list() {
 
 // sum fills the report from the tallies of all workers, with at most limit keys.
 func (r *WhatIfReport) sum(tallies []*keyTally, limit int) {
-	total, categories := newKeyTally("", ""), map[string]*WhatIfCategory{}
-	for _, part := range tallies {
-		if categories[part.Category] == nil {
-			categories[part.Category] = &WhatIfCategory{Category: part.Category}
-		}
-		categories[part.Category].add(&part.WhatIfCategory)
-		total.merge(part)
+	total, parts := newKeyTally("", ""), make([]WhatIfCategory, len(tallies))
+	for i, t := range tallies {
+		total.merge(t)
+		parts[i] = t.WhatIfCategory
 	}
 	total.list()
-	r.Total, r.Decisions, r.Categories = total.WhatIfCategory, total.WhatIfDecisions, []WhatIfCategory{}
-	for _, code := range slices.Sorted(maps.Keys(categories)) {
-		r.Categories = append(r.Categories, *categories[code])
-	}
+	r.Total, r.Decisions, r.Categories = total.WhatIfCategory, total.WhatIfDecisions, mergeCategories(parts)
 	r.Keys, r.KeysOmitted = keysOf(tallies, limit)
+}
+
+// mergeCategories adds up the figures of each category, and orders them by code.
+func mergeCategories(parts []WhatIfCategory) []WhatIfCategory {
+	sums := map[string]*WhatIfCategory{}
+	for i := range parts {
+		code := parts[i].Category
+		if sums[code] == nil {
+			sums[code] = &WhatIfCategory{Category: code}
+		}
+		sums[code].add(&parts[i])
+	}
+	list := make([]WhatIfCategory, 0, len(sums))
+	for _, code := range slices.Sorted(maps.Keys(sums)) {
+		list = append(list, *sums[code])
+	}
+	return list
 }
 
 // keysOf merges the tallies of each key, and returns the first keys and the number of the others.
