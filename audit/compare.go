@@ -69,34 +69,19 @@ func (c *Case) Compare(set *policy.Set) (*Comparison, error) {
 	}
 	s := simulator{set: set, recorded: w.policies(), resolved: map[target]*policy.Policy{}}
 	out := &Comparison{WorkID: c.WorkID, Revision: set.Revision()}
-	diverged := false
-	for len(events) > 0 {
-		n := stepEnd(events)
-		part := s.compare(events[:n])
-		if diverged {
-			part.Now, part.Decisions = End{Unknown: UnknownAfterStep}, nil
+	s.parts(events, func(e *Event, steps []step, before, after workEnd) {
+		part := ComparedPart{Key: e.Key, Recorded: before.public(), Now: after.public()}
+		for i, v := range s.verdicts {
+			x := &steps[i]
+			d := ComparedDecision{Attempt: x.e.Attempt, Outcome: string(x.e.OutcomeReason), Recorded: x.verdict, Now: v}
+			if o, err := x.e.Outcome(); err == nil {
+				d.Outcome = describeOutcome(o)
+			}
+			part.Decisions = append(part.Decisions, d)
 		}
-		diverged = diverged || part.Now.Unknown != "" || part.Now.Decision != part.Recorded.Decision
 		out.Parts = append(out.Parts, part)
-		events = events[n:]
-	}
+	})
 	return out, nil
-}
-
-func (s *simulator) compare(events []Event) ComparedPart {
-	last := &events[len(events)-1]
-	steps, sound := s.steps(events)
-	before, after := s.ends(steps, sound, last)
-	part := ComparedPart{Key: last.Key, Recorded: before.public(), Now: after.public()}
-	for i, v := range s.verdicts {
-		x := &steps[i]
-		d := ComparedDecision{Attempt: x.e.Attempt, Outcome: string(x.e.OutcomeReason), Recorded: x.verdict, Now: v}
-		if o, err := x.e.Outcome(); err == nil {
-			d.Outcome = describeOutcome(o)
-		}
-		part.Decisions = append(part.Decisions, d)
-	}
-	return part
 }
 
 func (r workEnd) public() End {

@@ -23,9 +23,16 @@ type simulator struct {
 	verdicts []decision.Verdict     // of the last walk, by step
 }
 
-// work counts a call, a job, or each step of a transaction. After a step that would have ended differently, later steps are
-// unknown: they might not have run.
+// work counts a call, a job, or each step of a transaction.
 func (s *simulator) work(events []Event) {
+	s.parts(events, func(e *Event, steps []step, before, after workEnd) {
+		s.tallyOf(e).add(before, after, steps, s.verdicts)
+	})
+}
+
+// parts walks through a call, a job, or each step of a transaction, and calls visit with its last event. After a step that would
+// have ended differently, later steps are unknown: they might not have run.
+func (s *simulator) parts(events []Event, visit func(e *Event, steps []step, before, after workEnd)) {
 	diverged := false
 	for len(events) > 0 {
 		n := stepEnd(events)
@@ -35,7 +42,7 @@ func (s *simulator) work(events []Event) {
 		if diverged {
 			after, s.verdicts = workEnd{unknown: UnknownAfterStep}, s.verdicts[:0]
 		}
-		s.tallyOf(e).add(before, after, steps, s.verdicts)
+		visit(e, steps, before, after)
 		diverged = diverged || after.unknown != "" || after.success != before.success
 		events = events[n:]
 	}
