@@ -23,17 +23,17 @@ type Redaction struct {
 	Patterns []*regexp.Regexp
 }
 
-// redactable lists the members that hold text of the user's.
-var redactable = map[string]func(e *Event) []*string{
-	"exception_message": func(e *Event) []*string { return []*string{&e.ExceptionMessage, &e.FinalExceptionMessage} },
-	"exception_type":    func(e *Event) []*string { return []*string{&e.ExceptionType, &e.FinalExceptionType} },
-	"detail":            func(e *Event) []*string { return []*string{&e.Detail} },
-	"operation":         func(e *Event) []*string { return []*string{&e.Operation} },
-	"tenant_id":         func(e *Event) []*string { return []*string{&e.TenantID} },
-	"correlation_id":    func(e *Event) []*string { return []*string{&e.CorrelationID} },
-	"trace_id":          func(e *Event) []*string { return []*string{&e.TraceID} },
-	"idempotency_key":   func(e *Event) []*string { return []*string{&e.IdempotencyKey} },
-	"actor":             func(e *Event) []*string { return []*string{&e.Actor} },
+// textNames are the names in Redaction.Fields of the members that hold text of the user's, in the order of texts.
+var textNames = [...]string{
+	"exception_message", "exception_message", "exception_type", "exception_type", "detail", "operation", "tenant_id", "correlation_id",
+	"trace_id", "idempotency_key", "actor",
+}
+
+func (e *Event) texts() [len(textNames)]*string {
+	return [...]*string{
+		&e.ExceptionMessage, &e.FinalExceptionMessage, &e.ExceptionType, &e.FinalExceptionType, &e.Detail, &e.Operation, &e.TenantID,
+		&e.CorrelationID, &e.TraceID, &e.IdempotencyKey, &e.Actor,
+	}
 }
 
 const attributePrefix = "attributes."
@@ -45,7 +45,7 @@ func (r Redaction) check() error {
 		if name, ok := strings.CutPrefix(f, attributePrefix); ok && name != "" {
 			continue
 		}
-		if redactable[f] == nil {
+		if !slices.Contains(textNames[:], f) {
 			wrong = append(wrong, fmt.Errorf("audit: redact %q: this member cannot be redacted; see Redaction.Fields", f))
 		}
 	}
@@ -59,10 +59,7 @@ func (r Redaction) empty() bool { return len(r.Fields)+len(r.Patterns) == 0 }
 
 // finish removes from a converted event what must not be stored, and cuts its texts to the length that is stored.
 func (r Redaction) finish(e *Event) {
-	texts := [...]*string{
-		&e.ExceptionMessage, &e.FinalExceptionMessage, &e.ExceptionType, &e.FinalExceptionType, &e.Detail, &e.Operation, &e.TenantID,
-		&e.CorrelationID, &e.TraceID, &e.IdempotencyKey, &e.Actor,
-	}
+	texts := e.texts()
 	var before [len(texts)]int
 	for i, s := range texts {
 		before[i] = len(*s)
@@ -116,21 +113,11 @@ func (r Redaction) apply(e *Event) {
 	if r.empty() {
 		return
 	}
-	for _, f := range r.Fields {
-		if members := redactable[f]; members != nil {
-			for _, s := range members(e) {
-				if *s != "" {
-					*s = Redacted
-				}
-			}
+	for i, s := range e.texts() {
+		if *s != "" && slices.Contains(r.Fields, textNames[i]) {
+			*s = Redacted
 		}
-	}
-	if len(r.Patterns) > 0 {
-		for _, members := range redactable {
-			for _, s := range members(e) {
-				*s = r.text(*s)
-			}
-		}
+		*s = r.text(*s)
 	}
 	e.Attributes = r.attributes(e.Attributes)
 	if e.Facts != nil && e.Facts.Classified != nil {
