@@ -51,7 +51,7 @@ type works struct {
 // gathered holds the counts of a log.
 type gathered struct{ lines, unreadable, events, duplicates int }
 
-// gather reads the events of a source for which want returns true. The caller must call close on the result.
+// gather reads the events of a source for which want returns true. The caller passes the result to visitWorks.
 func gather(ctx context.Context, s Source, o Spill, want func(e *Event) bool) (*works, error) {
 	if o.Memory <= 0 {
 		o.Memory = defaultMemory
@@ -82,12 +82,10 @@ func gather(ctx context.Context, s Source, o Spill, want func(e *Event) bool) (*
 		w.total.events += g.events
 	}
 	if err = errors.Join(err, w.store.failed()); err != nil {
-		return nil, errors.Join(err, w.close())
+		return nil, errors.Join(err, w.store.close())
 	}
 	return w, nil
 }
-
-func (w *works) close() error { return w.store.close() }
 
 // gatherer is the state of one of the goroutines of gather.
 type gatherer struct {
@@ -162,13 +160,15 @@ func (w *works) snapshots() map[string]*policy.Policy {
 	return out
 }
 
-// each calls visit with the sorted events of each piece of work, on all cores at once; worker is the number of the calling
-// goroutine, from 0. An event without a work is visited by itself. The events are valid until visit returns.
-func (w *works) each(ctx context.Context, visit func(worker int, events []Event)) error {
+// visitWorks calls visit with the sorted events of each piece of work, on all cores at once, and closes w. Each goroutine has a
+// state of its own, which begin makes; visitWorks returns them. An event without a work is visited by itself. The events are valid
+// until visit returns.
+func visitWorks[T any](ctx context.Context, w *works, begin func() T, visit func(state T, events []Event)) ([]T, error) {
 	var all sync.WaitGroup
 	var next, repeated atomic.Int64
-	failures := make([]error, runtime.GOMAXPROCS(0))
-	for worker := range failures {
+	states, failures := make([]T, runtime.GOMAXPROCS(0)), make([]error, runtime.GOMAXPROCS(0))
+	for worker := range states {
+		states[worker] = begin()
 		all.Go(func() {
 			v := visitor{body: packer{reading: true, names: w.symbols.names}}
 			for failures[worker] == nil {
@@ -178,7 +178,7 @@ func (w *works) each(ctx context.Context, visit func(worker int, events []Event)
 				}
 				v.data, failures[worker] = w.store.load(i, v.data[:0])
 				if failures[worker] == nil {
-					v.visit(func(events []Event) { visit(worker, events) })
+					v.visit(func(events []Event) { visit(states[worker], events) })
 				}
 			}
 			repeated.Add(int64(v.duplicates))
@@ -187,10 +187,7 @@ func (w *works) each(ctx context.Context, visit func(worker int, events []Event)
 	all.Wait()
 	w.total.duplicates = int(repeated.Load())
 	w.total.events -= w.total.duplicates
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return errors.Join(failures...)
+	return states, errors.Join(context.Cause(ctx), errors.Join(failures...), w.store.close())
 }
 
 // visitor visits one partition after another.

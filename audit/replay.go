@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -82,7 +81,7 @@ const (
 // count once.
 //
 // Replay uses all cores. Its memory does not grow with the log: see [Spill].
-func Replay(ctx context.Context, s Source, o ReplayOptions) (_ *ReplayReport, err error) {
+func Replay(ctx context.Context, s Source, o ReplayOptions) (*ReplayReport, error) {
 	if o.Limit <= 0 {
 		o.Limit = defaultLimit
 	}
@@ -90,20 +89,16 @@ func Replay(ctx context.Context, s Source, o ReplayOptions) (_ *ReplayReport, er
 	if err != nil {
 		return nil, fmt.Errorf("audit: replay: %w", err)
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
 	policies := w.snapshots()
-	replayers := make([]replayer, runtime.GOMAXPROCS(0))
-	for i := range replayers {
-		replayers[i] = replayer{policies: policies, limit: o.Limit}
-	}
-	if err := w.each(ctx, func(worker int, events []Event) { replayers[worker].play(events) }); err != nil {
+	replayers, err := visitWorks(ctx, w, func() *replayer { return &replayer{policies: policies, limit: o.Limit} }, (*replayer).play)
+	if err != nil {
 		return nil, fmt.Errorf("audit: replay: %w", err)
 	}
 	report := &ReplayReport{
 		Lines: w.total.lines, Unreadable: w.total.unreadable, Duplicates: w.total.duplicates, Divergences: []Divergence{},
 	}
-	for i := range replayers {
-		report.add(&replayers[i].report)
+	for _, p := range replayers {
+		report.add(&p.report)
 	}
 	report.Divergences = first(report.Divergences, o.Limit)
 	return report, nil

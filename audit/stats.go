@@ -3,10 +3,8 @@ package audit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -91,19 +89,14 @@ func count(ctx context.Context, s Source, o Spill, name func(*Event) row) (all *
 	if err != nil {
 		return nil, read, err
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	counters := make([]counter, runtime.GOMAXPROCS(0))
-	for i := range counters {
-		counters[i].name = name
-	}
-	if err := w.each(ctx, func(worker int, events []Event) { counters[worker].work(events) }); err != nil {
+	counters, err := visitWorks(ctx, w, func() *counter { return &counter{name: name} }, (*counter).work)
+	if err != nil {
 		return nil, read, err
 	}
-	all = &counters[0]
-	for i := range counters[1:] {
-		all.merge(&counters[i+1])
+	for _, part := range counters[1:] {
+		counters[0].merge(part)
 	}
-	return all, w.total, nil
+	return counters[0], w.total, nil
 }
 
 // neededForStats selects the events that [Statistics] reads.

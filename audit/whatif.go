@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"time"
 
@@ -71,7 +70,7 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 // counts as CannotKnow what the log cannot show: attempts beyond the recorded ones, attempts that another timeout would have
 // cut off or let run longer, work whose start or end is missing, and steps of a transaction after one that would have ended
 // differently. The total waiting time is at most 292 years. A nil set is an error.
-func WhatIf(ctx context.Context, s Source, set *policy.Set, o ReplayOptions) (_ *WhatIfReport, err error) {
+func WhatIf(ctx context.Context, s Source, set *policy.Set, o ReplayOptions) (*WhatIfReport, error) {
 	if set == nil {
 		return nil, errors.New("audit: what if: the set of policies is nil")
 	}
@@ -82,21 +81,19 @@ func WhatIf(ctx context.Context, s Source, set *policy.Set, o ReplayOptions) (_ 
 	if err != nil {
 		return nil, fmt.Errorf("audit: what if: %w", err)
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
 	recorded := w.snapshots()
-	workers := make([]simulator, runtime.GOMAXPROCS(0))
-	for i := range workers {
-		workers[i] = simulator{set: set, recorded: recorded, resolved: map[target]*policy.Policy{}, tallies: map[target]*keyTally{}}
-	}
-	if err := w.each(ctx, func(worker int, events []Event) { workers[worker].work(events) }); err != nil {
+	simulators, err := visitWorks(ctx, w, func() *simulator {
+		return &simulator{set: set, recorded: recorded, resolved: map[target]*policy.Policy{}, tallies: map[target]*keyTally{}}
+	}, (*simulator).work)
+	if err != nil {
 		return nil, fmt.Errorf("audit: what if: %w", err)
 	}
 	r := &WhatIfReport{
 		Lines: w.total.lines, Unreadable: w.total.unreadable, Duplicates: w.total.duplicates, Revision: set.Revision(),
 	}
 	var tallies []*keyTally
-	for i := range workers {
-		tallies = slices.AppendSeq(tallies, maps.Values(workers[i].tallies))
+	for _, s := range simulators {
+		tallies = slices.AppendSeq(tallies, maps.Values(s.tallies))
 	}
 	r.sum(tallies, o.Limit)
 	return r, nil
