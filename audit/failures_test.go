@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -118,7 +119,7 @@ func TestA3ErrorsOfReadingAreReturned(t *testing.T) {
 		t.Error("a closed file reports an event as its first byte")
 	}
 	for name, file := range map[string]*os.File{"closed": closed, "opened for writing": unreadable} {
-		if _, err := endOfLines(file); err == nil {
+		if _, err := files.EndOfLines(file); err == nil {
 			t.Errorf("%s: the end of lines is found", name)
 		}
 		if _, err := (segmentFile{File: file}).readLines(bg, position{1, 0}, nil); err == nil {

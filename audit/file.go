@@ -88,7 +88,7 @@ func (s *FileSink) restore() error {
 	if err = checkContent(s.file); err != nil { // before anything is cut off
 		return err
 	}
-	end, err := endOfLines(s.file)
+	end, err := files.EndOfLines(s.file)
 	if err != nil { // not reached in tests: the disk fails between two reads
 		return err
 	}
@@ -249,29 +249,6 @@ func checkContent(f *os.File) error {
 		}
 	}
 	return errors.New("the file does not hold audit events; use another file")
-}
-
-// endOfLines returns the size of a file up to the end of its last complete line.
-func endOfLines(f *os.File) (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	block := make([]byte, 64<<10)
-	for end := info.Size(); end > 0; {
-		start := max(end-int64(len(block)), 0)
-		part := block[:end-start]
-		if _, err := f.ReadAt(part, start); err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
-		}
-		for i := len(part) - 1; i >= 0; i-- {
-			if part[i] == '\n' {
-				return start + int64(i) + 1, nil
-			}
-		}
-		end = start
-	}
-	return 0, nil
 }
 
 // removeBefore deletes the files of the segments before one. It ignores errors.

@@ -1,11 +1,9 @@
 package file
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -288,24 +286,11 @@ type lines struct{ envelope bool }
 func (l lines) head() []byte { return nil }
 
 func (l lines) resume(file *os.File, all bool) (int64, error) {
+	if !all {
+		return files.EndOfLines(file)
+	}
 	info, err := file.Stat()
-	if err != nil || all {
-		return sizeOf(info), err
-	}
-	chunk := make([]byte, 64<<10)
-	end := info.Size()
-	for end > 0 {
-		from := max(end-int64(len(chunk)), 0)
-		n, err := file.ReadAt(chunk[:end-from], from)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
-		}
-		if i := bytes.LastIndexByte(chunk[:n], '\n'); i >= 0 {
-			return from + int64(i) + 1, nil
-		}
-		end = from
-	}
-	return 0, nil
+	return sizeOf(info), err
 }
 
 func sizeOf(info fs.FileInfo) int64 {

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,27 @@ func ReadAll(file *os.File, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w: the limit is %d bytes", file.Name(), ErrTooLarge, limit)
 	}
 	return content, err
+}
+
+// EndOfLines returns the size of a file up to the end of its last complete line.
+func EndOfLines(file *os.File) (int64, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	block := make([]byte, 64<<10)
+	for end := info.Size(); end > 0; {
+		start := max(end-int64(len(block)), 0)
+		n, err := file.ReadAt(block[:end-start], start)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(block[:n], '\n'); i >= 0 {
+			return start + int64(i) + 1, nil
+		}
+		end = start
+	}
+	return 0, nil
 }
 
 // Create makes an empty file with mode 0600 unless path exists. It leaves an existing regular file alone and refuses anything
