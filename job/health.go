@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -32,6 +33,13 @@ func (h *health) check(within time.Duration) error {
 		return fmt.Errorf("job: the store has not answered for %v", age.Round(time.Second))
 	}
 	return nil
+}
+
+// reportUnder is report for an operation under ctx, whose end says nothing about the store.
+func (h *health) reportUnder(ctx context.Context, doing string, err error) {
+	if ctx.Err() == nil {
+		h.report(doing, err)
+	}
 }
 
 // report notes how an operation ended. A failed operation is repeated; one that will not be repeated reports nil.

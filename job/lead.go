@@ -53,9 +53,8 @@ func (l *leader) run(ctx context.Context) {
 		leads := true
 		var err error
 		if shared {
-			if leads, err = elector.Lead(ctx, l.name, leadFor); ctx.Err() == nil {
-				l.health.report("elect a leader", err)
-			}
+			leads, err = elector.Lead(ctx, l.name, leadFor)
+			l.health.reportUnder(ctx, "elect a leader", err)
 		}
 		l.leads.Store(leads && err == nil)
 		next = leadEvery
@@ -92,9 +91,7 @@ func (l *leader) retain(ctx context.Context) {
 	for ctx.Err() == nil {
 		done, err := l.store.Maintain(ctx, Maintenance{Limit: maintainLimit, Keep: l.keep})
 		l.report.lost(done.Lost)
-		if ctx.Err() == nil {
-			l.health.report("remove finished jobs", err)
-		}
+		l.health.reportUnder(ctx, "remove finished jobs", err)
 		if err != nil || done.Removed < maintainLimit {
 			return
 		}
@@ -104,9 +101,7 @@ func (l *leader) retain(ctx context.Context) {
 // enqueue enqueues the ticks that are due and returns the time until the next one.
 func (l *leader) enqueue(ctx context.Context) time.Duration {
 	next, err := l.schedule.run(ctx, l.client)
-	if ctx.Err() == nil {
-		l.health.report("enqueue periodic jobs", err)
-	}
+	l.health.reportUnder(ctx, "enqueue periodic jobs", err)
 	return next
 }
 
@@ -118,9 +113,7 @@ func (l *leader) announce(ctx context.Context, a *Announcer) {
 	}
 	limited, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	if err := a.Announce(limited, info); ctx.Err() == nil {
-		l.health.report("announce the worker", err)
-	}
+	l.health.reportUnder(ctx, "announce the worker", a.Announce(limited, info))
 }
 
 // withdraw removes the worker from the list when it stops. If the store does not answer, the entry expires.

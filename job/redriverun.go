@@ -116,9 +116,7 @@ func (l *leader) redrive(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, l.timeout)
 		after, err := runner.Round(limited)
 		cancel()
-		if ctx.Err() == nil {
-			l.health.report("run redrives", err)
-		}
+		l.health.reportUnder(ctx, "run redrives", err)
 		if err == nil {
 			next = after
 		}

@@ -185,9 +185,7 @@ func (f *follower) look(ctx context.Context, timeout time.Duration) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	list, version, err := f.store.Settings(limited, f.version)
-	if ctx.Err() == nil {
-		f.health.report("read settings", err)
-	}
+	f.health.reportUnder(ctx, "read settings", err)
 	if err == nil && version != f.version {
 		f.version = version
 		f.apply(list)

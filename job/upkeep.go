@@ -66,9 +66,7 @@ func (u *upkeep) run(ctx context.Context) {
 		u.health.report("publish limits", u.limits.publish(limited))
 		done, err = u.store.Maintain(limited, Maintenance{Limit: maintainLimit})
 		cancel()
-		if ctx.Err() == nil {
-			u.health.report("maintain", err)
-		}
+		u.health.reportUnder(ctx, "maintain", err)
 		if err == nil {
 			u.health.answered()
 		}

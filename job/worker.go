@@ -227,9 +227,7 @@ func (w *Worker) claim(ctx, background context.Context) {
 		if free := w.slots.free(); len(free) > 0 && len(w.runner.types) > 0 {
 			records, err := Take(ctx, w.store, Claim{Worker: w.settings.name, Queues: free, Types: w.runner.types, Lease: w.settings.lease})
 			if err != nil {
-				if ctx.Err() == nil {
-					w.health.report("claim", err)
-				}
+				w.health.reportUnder(ctx, "claim", err)
 				_ = backoff.Wait(ctx)
 				continue
 			}
