@@ -113,15 +113,21 @@ func (r *rows) fields(row []byte) ([]string, error) {
 	return fields, nil
 }
 
-// commaOf returns the character between columns: the given one or, if that is 0, a comma.
-func commaOf(path string, given byte) (byte, error) {
+// layout checks options, and returns the format and the character between columns: the given one or, if that is 0, a comma.
+func layout(path string, given Format, comma byte, envelope bool) (Format, byte, error) {
+	format, err := FormatOf(path, given)
 	switch {
-	case given == 0:
-		return ',', nil
-	case given == '"', given == '\r', given == '\n', given >= utf8.RuneSelf:
-		return 0, fmt.Errorf("file: %s: the comma %q cannot separate columns; use an ASCII character, such as a semicolon", path, given)
+	case err != nil:
+		return "", 0, err
+	case comma == 0:
+		comma = ','
+	case comma == '"', comma == '\r', comma == '\n', comma >= utf8.RuneSelf:
+		return "", 0, fmt.Errorf("file: %s: the comma %q cannot separate columns; use an ASCII character, such as a semicolon", path, comma)
 	}
-	return given, nil
+	if envelope && format != JSONL {
+		return "", 0, fmt.Errorf("file: %s: envelopes are lines of JSONL", path)
+	}
+	return format, comma, nil
 }
 
 // header checks the names of the columns.

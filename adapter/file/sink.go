@@ -73,17 +73,11 @@ func OpenSink(path string, o SinkOptions) (*Sink, error) {
 	if path == "" {
 		return nil, errors.New("file: OpenSink: the path is empty")
 	}
-	format, err := FormatOf(path, o.Format)
+	format, comma, err := layout(path, o.Format, o.Comma, o.Envelope)
 	if err != nil {
 		return nil, err
 	}
-	o.Format = format
-	if o.Comma, err = commaOf(path, o.Comma); err != nil {
-		return nil, err
-	}
-	if o.Envelope && format != JSONL {
-		return nil, fmt.Errorf("file: %s: envelopes are lines of JSONL", path)
-	}
+	o.Format, o.Comma = format, comma
 	s := &Sink{path: path, part: path + ".part", o: o, turn: make(chan struct{}, 1), gathering: newGroup()}
 	s.form = lines{envelope: o.Envelope}
 	if format == CSV {

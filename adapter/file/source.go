@@ -85,11 +85,11 @@ func OpenSource(path string, o SourceOptions) (*Source, error) {
 	if path == "" {
 		return nil, errors.New("file: OpenSource: the path is empty")
 	}
-	format, err := FormatOf(path, o.Format)
+	format, comma, err := layout(path, o.Format, o.Comma, o.Envelope)
 	if err != nil {
 		return nil, err
 	}
-	o.Format = format
+	o.Format, o.Comma = format, comma
 	if o.MaxRecord <= 0 {
 		o.MaxRecord = DefaultMaxRecord
 	}
@@ -99,14 +99,8 @@ func OpenSource(path string, o SourceOptions) (*Source, error) {
 	if o.Offsets == "" {
 		o.Offsets = path + ".offset"
 	}
-	if o.Comma, err = commaOf(path, o.Comma); err != nil {
-		return nil, err
-	}
 	if o.Log == nil {
 		o.Log = slog.Default()
-	}
-	if o.Envelope && format != JSONL {
-		return nil, fmt.Errorf("file: %s: envelopes are lines of JSONL", path)
 	}
 	file, err := files.Open(path)
 	if err != nil {
