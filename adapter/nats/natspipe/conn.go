@@ -3,6 +3,7 @@ package natspipe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,7 +23,15 @@ type conn struct {
 	js jetstream.JetStream
 }
 
-func connect(ctx context.Context, server string, o Options) (*conn, error) {
+// connect connects for a function of this package.
+func connect(ctx context.Context, function, server string, o Options) (*conn, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("nats: %s: the context is nil", function)
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, kind.Wrap("open", err)
 	}

@@ -24,14 +24,7 @@ type Sink struct {
 
 // OpenSink connects to a server, or a comma-separated list of servers of one cluster. Close it after the engine's Run.
 func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
-	if ctx == nil {
-		return nil, errors.New("nats: OpenSink: the context is nil")
-	}
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	c, err := connect(ctx, server, o)
+	c, err := connect(ctx, "OpenSink", server, o)
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +84,8 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 func (s *Sink) Check(ctx context.Context) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	if _, err := s.js.Stream(ctx, s.o.Stream); err != nil {
-		return kind.Wrap(fmt.Sprintf("stream %q", s.o.Stream), err)
-	}
-	return nil
+	_, err := s.js.Stream(ctx, s.o.Stream)
+	return kind.Wrap(fmt.Sprintf("stream %q", s.o.Stream), err)
 }
 
 // Close closes the connection.

@@ -30,23 +30,21 @@ const mostPending = 1 << 16
 // OpenSource connects to a server, or a comma-separated list of servers of one cluster, and finds or creates the
 // consumer. Close the source after the engine's Run.
 func OpenSource(ctx context.Context, server string, o Options) (*Source, error) {
-	if ctx == nil {
-		return nil, errors.New("nats: OpenSource: the context is nil")
-	}
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	c, err := connect(ctx, server, o)
+	c, err := connect(ctx, "OpenSource", server, o)
 	if err != nil {
 		return nil, err
 	}
 	s := &Source{conn: c}
 	if err := s.bind(ctx); err != nil {
 		c.nc.Close()
-		return nil, kind.Wrap(fmt.Sprintf("stream %q, consumer %q", o.Stream, o.Consumer), err)
+		return nil, kind.Wrap(s.place(), err)
 	}
 	return s, nil
+}
+
+// place names the consumer in errors.
+func (s *Source) place() string {
+	return fmt.Sprintf("stream %q, consumer %q", s.o.Stream, s.o.Consumer)
 }
 
 // bind finds or creates the consumer.
@@ -175,10 +173,7 @@ func (s *Source) tell(list []pipeline.Delivery, answer []byte) []error {
 }
 
 func (s *Source) publish(m *nats.Msg, answer []byte) error {
-	if err := s.nc.Publish(m.Reply, answer); err != nil {
-		return kind.Wrap("answer a message", err)
-	}
-	return nil
+	return kind.Wrap("answer a message", s.nc.Publish(m.Reply, answer))
 }
 
 // confirm acknowledges and waits for the server's confirmations.
@@ -205,12 +200,8 @@ func (s *Source) confirm(ctx context.Context, done []pipeline.Delivery) []error 
 
 // Check implements pipeline.Checker. It fails while the consumer cannot be reached.
 func (s *Source) Check(ctx context.Context) error {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	if _, err := s.js.Consumer(ctx, s.o.Stream, s.o.Consumer); err != nil {
-		return kind.Wrap(fmt.Sprintf("stream %q, consumer %q", s.o.Stream, s.o.Consumer), err)
-	}
-	return nil
+	_, err := s.Lag(ctx)
+	return err
 }
 
 // Lag implements pipeline.Lagger: the messages that the consumer has not delivered yet. Messages that were given back are not counted.
@@ -219,7 +210,7 @@ func (s *Source) Lag(ctx context.Context) (int64, error) {
 	defer cancel()
 	c, err := s.js.Consumer(ctx, s.o.Stream, s.o.Consumer)
 	if err != nil {
-		return 0, kind.Wrap(fmt.Sprintf("stream %q, consumer %q", s.o.Stream, s.o.Consumer), err)
+		return 0, kind.Wrap(s.place(), err)
 	}
 	return int64(min(c.CachedInfo().NumPending, math.MaxInt64)), nil
 }
