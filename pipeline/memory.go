@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -146,12 +147,7 @@ func (s *MemorySource) Nack(_ context.Context, d Delivery, delay time.Duration, 
 	s.out--
 	d.Count++
 	back := delayed{time.Now().Add(delay), d}
-	at, _ := slices.BinarySearchFunc(s.delayed, back, func(a, b delayed) int {
-		if a.due.After(b.due) {
-			return 1
-		}
-		return -1
-	})
+	at := sort.Search(len(s.delayed), func(i int) bool { return s.delayed[i].due.After(back.due) })
 	s.delayed = slices.Insert(s.delayed, at, back)
 	s.signal()
 	return nil

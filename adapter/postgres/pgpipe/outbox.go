@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -344,12 +345,7 @@ func (o *Outbox) Nack(_ context.Context, d pipeline.Delivery, delay time.Duratio
 		return nil
 	}
 	r.due = time.Now().Add(delay)
-	at, _ := slices.BinarySearchFunc(o.back, r, func(a, b *row) int {
-		if a.due.After(b.due) {
-			return 1
-		}
-		return -1
-	})
+	at := sort.Search(len(o.back), func(i int) bool { return o.back[i].due.After(r.due) })
 	o.back = slices.Insert(o.back, at, r)
 	return nil
 }
