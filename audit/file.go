@@ -159,7 +159,7 @@ func (s *FileSink) Append(_ context.Context, entries []Entry) error {
 	s.tail = position{s.segment, s.size}
 	for i, e := range entries {
 		if i+1 == len(entries) || entries[i+1].Event.ChainID != e.Event.ChainID {
-			s.heads[e.Event.ChainID] = Head{ChainID: e.Event.ChainID, Seq: e.Event.Seq, Hash: e.Event.Hash}
+			s.heads[e.Event.ChainID] = headAt(e.Event)
 		}
 	}
 	return nil

@@ -112,17 +112,13 @@ func (n fileNames) scan() (heads map[string]Head, tail position, err error) {
 		return nil, tail, err
 	}
 	heads = map[string]Head{}
-	for _, h := range s.Heads {
-		heads[h.ChainID] = h
-	}
+	learn(heads, s.Heads...)
 	from := ""
 	if len(s.Heads) > 0 {
 		from = position{s.Segment, 0}.String()
 	}
 	err = (&FileSource{names: n}).Read(context.Background(), from, func(cursor string, line []byte) (err error) {
-		if h := headOf(line); h.Seq > heads[h.ChainID].Seq {
-			heads[h.ChainID] = h
-		}
+		learn(heads, headOf(line))
 		tail, err = parsePosition(cursor)
 		return err
 	})

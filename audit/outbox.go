@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -67,14 +68,8 @@ func openOutbox(ctx context.Context, dir string, sink Sink, report func(string))
 	if err := o.restore(ctx); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("audit: outbox: %w", err), file.Close())
 	}
-	known := map[string]Head{}
-	for _, heads := range []map[string]Head{o.heads, file.heads} {
-		for id, h := range heads {
-			if h.Seq > known[id].Seq {
-				known[id] = h
-			}
-		}
-	}
+	known := maps.Clone(o.heads)
+	learn(known, sortedHeads(file.heads)...)
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	go o.run()
 	return o, sortedHeads(known), nil
@@ -94,7 +89,7 @@ func (o *outbox) restore(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: damaged; delete it to have the whole outbox forwarded again: %w", o.note, err)
 		}
-		o.learn(n.Heads)
+		learn(o.heads, n.Heads...)
 		if end := o.file.end(); end.before(o.at) { // the file is older than the note, for example restored from a backup
 			o.report(fmt.Sprintf("the outbox ends at %v, before %v, up to which it was forwarded; what is appended is forwarded from its end", end, o.at))
 			if err := o.advance(end, nil); err != nil {
@@ -105,17 +100,9 @@ func (o *outbox) restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, headsLimit)
 	defer cancel()
 	if heads, err := o.sink.Heads(ctx); err == nil {
-		o.learn(heads)
+		learn(o.heads, heads...)
 	}
 	return nil
-}
-
-func (o *outbox) learn(heads []Head) {
-	for _, h := range heads {
-		if h.Seq > o.heads[h.ChainID].Seq {
-			o.heads[h.ChainID] = h
-		}
-	}
 }
 
 // Append implements appender.
@@ -234,7 +221,7 @@ func (o *outbox) advance(at position, events []Event) error {
 		return nil
 	}
 	for i := range events {
-		o.learn([]Head{{ChainID: events[i].ChainID, Seq: events[i].Seq, Hash: events[i].Hash}})
+		learn(o.heads, headAt(&events[i]))
 	}
 	if at.segment > o.at.segment {
 		o.file.removeBefore(at.segment) // first, as it makes room for the note

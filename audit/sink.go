@@ -47,6 +47,17 @@ type Head struct {
 	Hash string `json:"hash"`
 }
 
+func headAt(e *Event) Head { return Head{ChainID: e.ChainID, Seq: e.Seq, Hash: e.Hash} }
+
+// learn adds heads to those known by chain, unless a later one of the chain is known.
+func learn(known map[string]Head, heads ...Head) {
+	for _, h := range heads {
+		if h.Seq > known[h.ChainID].Seq {
+			known[h.ChainID] = h
+		}
+	}
+}
+
 // Tailer is implemented by sources that know where their last line is.
 type Tailer interface {
 	// Tail returns the cursor of the last line, or "" if there is none.

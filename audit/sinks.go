@@ -33,7 +33,7 @@ func (s *MemorySink) Append(_ context.Context, entries []Entry) error {
 		}
 		s.seen[e.Event.ID] = true
 		s.lines = append(s.lines, slices.Clone(e.Line))
-		s.heads[e.Event.ChainID] = Head{ChainID: e.Event.ChainID, Seq: e.Event.Seq, Hash: e.Event.Hash}
+		s.heads[e.Event.ChainID] = headAt(e.Event)
 	}
 	return nil
 }
