@@ -66,14 +66,11 @@ func (b *progress) enter(id string) func() {
 
 // flow is a policy under which nothing is given up: streaming, quick retries.
 func flow(s *source) policy.Consumer {
-	var p policy.Consumer
+	p := retryingPolicy(4 * s.o.Timeout)
 	p.Loop.Streaming = !s.o.Finite
-	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Batch.Interval = 4, 10, fetchWait
-	p.Loop.Timeout = 4 * s.o.Timeout
-	p.Loop.EmptyQueue = policy.EmptyQueue{Backoff: 20 * time.Millisecond, BackoffCap: 100 * time.Millisecond}
+	p.Loop.Concurrency.Value, p.Loop.Batch.Size = 4, 10
 	quick := policy.Retry{MaxAttempts: 2, InitialBackoff: 10 * time.Millisecond}
 	p.Steps.Process.Retry, p.Steps.Success.Retry, p.Steps.Exception.Retry = quick, quick, quick
-	p.Steps.Fetch.Retry = policy.Retry{MaxAttempts: 1000, InitialBackoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond}
 	return p
 }
 
