@@ -49,7 +49,7 @@ type works struct {
 }
 
 // gathered holds the counts of a log.
-type gathered struct{ lines, unreadable, events, duplicates int }
+type gathered struct{ lines, unreadable, duplicates int }
 
 // gather reads the events of a source for which want returns true. The caller passes the result to visitWorks.
 func gather(ctx context.Context, s Source, o Spill, want func(e *Event) bool) (*works, error) {
@@ -79,7 +79,6 @@ func gather(ctx context.Context, s Source, o Spill, want func(e *Event) bool) (*
 			g.flush(i)
 		}
 		w.total.unreadable += g.unreadable
-		w.total.events += g.events
 	}
 	if err = errors.Join(err, w.store.failed()); err != nil {
 		return nil, errors.Join(err, w.store.close())
@@ -89,12 +88,12 @@ func gather(ctx context.Context, s Source, o Spill, want func(e *Event) bool) (*
 
 // gatherer is the state of one of the goroutines of gather.
 type gatherer struct {
-	works              *works
-	want               func(e *Event) bool
-	reader             eventReader
-	pack, body         packer
-	buckets            [partitions][]byte
-	unreadable, events int
+	works      *works
+	want       func(e *Event) bool
+	reader     eventReader
+	pack, body packer
+	buckets    [partitions][]byte
+	unreadable int
 }
 
 func (g *gatherer) take(line []byte) {
@@ -109,7 +108,6 @@ func (g *gatherer) take(line []byte) {
 	if !g.want(&x.e) {
 		return
 	}
-	g.events++
 	g.body.buf, g.body.intern = g.body.buf[:0], &x.intern
 	g.body.event(&x.e)
 	entry := packed{work: x.codec.work, id: x.codec.id, seq: x.e.WorkSeq, time: x.e.Time.UnixMicro(), body: g.body.buf}
@@ -186,7 +184,6 @@ func visitWorks[T any](ctx context.Context, w *works, begin func() T, visit func
 	}
 	all.Wait()
 	w.total.duplicates = int(repeated.Load())
-	w.total.events -= w.total.duplicates
 	return states, errors.Join(context.Cause(ctx), errors.Join(failures...), w.store.close())
 }
 
