@@ -149,16 +149,16 @@ func (p *policies) refresh(ctx context.Context) {
 	next := &snapshot{version: current.version + 1, provided: provided, set: p.base.set, steps: p.base.steps, loop: p.base.loop}
 	if document, ok := p.live.(policy.SetProvider); ok && document.Set() != nil {
 		next.set = document.Set()
-		named, ok, err := p.kind.loopOf(next.set, p.name)
+		named, ok := p.kind.policyOf(next.set, p.name)
 		switch {
-		case err != nil:
-			p.refuse(*current, provided, err)
-			return
 		case !ok:
 			p.adopt(next)
 			return
+		case named.fault != nil:
+			p.refuse(*current, provided, named.fault)
+			return
 		}
-		next.loop = named
+		next.loop = named.loop
 	}
 	next.steps = make(map[policy.Key]step, len(p.keys))
 	for _, key := range p.keys {
@@ -225,23 +225,14 @@ func (k kind) key(name, step string) policy.Key {
 	return policy.ConsumerKey(name, step)
 }
 
-// loopOf finds an engine's loop in a document. It returns the faults of a policy that breaks a rule, since a program may have
-// built the document without a parser.
-func (k kind) loopOf(set *policy.Set, name string) (l loop, named bool, err error) {
+// policyOf finds an engine's policy in a document. A fault is possible, since a program may have built the document without a parser.
+func (k kind) policyOf(set *policy.Set, name string) (p enginePolicy, named bool) {
 	if k == producer {
 		found, ok := set.Producer(name)
-		if !ok {
-			return loop{}, false, nil
-		}
-		found, err := checked(found)
-		return producerLoop(found), true, err
+		return ofProducer(found), ok
 	}
 	found, ok := set.Consumer(name)
-	if !ok {
-		return loop{}, false, nil
-	}
-	found, err = checked(found)
-	return consumerLoop(found), true, err
+	return ofConsumer(found), ok
 }
 
 // checked returns a policy with its defaults, or an error if it cannot be used.
