@@ -290,7 +290,10 @@ func killedProcesses(s *keys) {
 		{afterReply, true, 1, nil, nil, 1},
 	} {
 		part := processPart{
-			Play: "crash", ID: newKey(), Point: c.point, ReplaySafe: c.replaySafe, Effects: filepath.Join(s.TempDir(), "effects"), Lease: 2 * s.short,
+			Play: "crash", ID: newKey(), Point: c.point, ReplaySafe: c.replaySafe, Effects: filepath.Join(s.TempDir(), "effects"), Lease: 10 * time.Second,
+		}
+		if c.live != nil {
+			part.Lease = max(2*s.short, time.Second) // for a process to be killed in
 		}
 		process := s.start(part)
 		s.expectLine(process, "reached")

@@ -137,7 +137,7 @@ func rateInBound(s *limits) {
 	if bound := 10 + 100*(time.Since(begin).Seconds()+0.2) + lots; float64(starts.Load()) > bound {
 		s.Errorf("%d starts, the bound is %.0f", starts.Load(), bound)
 	}
-	if starts.Load() < 200 {
+	if starts.Load() < 100 { // a busy machine makes fewer than 300
 		s.Errorf("only %d starts in three seconds at 100 a second", starts.Load())
 	}
 }
