@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -42,8 +43,19 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	answer := httptest.NewRecorder()
-	s.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/v1/stats", http.NoBody))
-	fmt.Println(answer.Code, answer.Body)
+	site := httptest.NewServer(s.Handler())
+	defer site.Close()
+	answer, err := http.Get(site.URL + "/v1/stats")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(answer.StatusCode, string(body))
 	// Output: 200 {"queues":{}}
 }

@@ -229,9 +229,10 @@ func (i *identity) caller(r *http.Request) (*caller, error) {
 	case known:
 		return nil, refusal(http.StatusUnauthorized, "this server does not know you",
 			"send a token in the header Authorization: Bearer …; tenet token create makes one. A browser signs in by one of GET /v1/session/methods")
-	case !i.insecure && !loopback(r.Host):
-		// Another site's name that leads to this machine (DNS rebinding) is not loopback.
-		return nil, refusal(http.StatusForbidden, "a server without tokens answers only to localhost", "make a token first")
+	case !i.insecure && (!loopback(r.Host) || fromElsewhere(r)):
+		// Another site's name that leads to this machine (DNS rebinding) is not loopback. A program that mounts the handler may
+		// listen on addresses that other machines reach, which can send any host.
+		return nil, refusal(http.StatusForbidden, "a server without tokens answers only to this machine", "make a token first")
 	}
 	return &caller{policystore.Token{Name: "anyone", Scopes: []policystore.Scope{policystore.ScopeAdmin}}, "local"}, nil
 }

@@ -80,13 +80,20 @@ func TestS5EveryOperationAsksForItsScope(t *testing.T) {
 
 func TestS5AServerWithoutTokensAnswersThisMachineOnly(t *testing.T) {
 	e := newEnv(t, func(o *Options) { o.Policies = &noTokens{o.Policies} })
-	for host, want := range map[string]int{"localhost:7480": 200, "127.0.0.1": 200, "[::1]:80": 200, "evil.example.com": 403} {
+	const here = "127.0.0.1:9"
+	for _, c := range []struct {
+		host, from string
+		want       int
+	}{
+		{"localhost:7480", here, 200}, {"127.0.0.1", here, 200}, {"[::1]:80", "[::1]:9", 200}, {"localhost", "@", 200}, {"evil.example.com", here, 403},
+		{"localhost", "192.0.2.1:9", 403}, {"localhost", "[fe80::1%eth0]:9", 403}, // a program has mounted the handler where others reach it
+	} {
 		r := httptest.NewRequest(http.MethodGet, "/v1/stats", http.NoBody)
-		r.Host = host
+		r.Host, r.RemoteAddr = c.host, c.from
 		w := httptest.NewRecorder()
 		e.server.Handler().ServeHTTP(w, r)
-		if w.Code != want {
-			t.Errorf("%s: %d, want %d", host, w.Code, want)
+		if w.Code != c.want {
+			t.Errorf("%s from %s: %d, want %d", c.host, c.from, w.Code, c.want)
 		}
 	}
 	if err := e.server.checkAddress(t.Context(), fakeAddress("192.0.2.1:80")); err == nil {

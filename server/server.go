@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -178,7 +179,8 @@ func (s *Server) routes() {
 	s.mux.ServeMux.HandleFunc("/", s.unknown)
 }
 
-// Handler returns the handler of all requests. It can be mounted in another server, without a prefix.
+// Handler returns the handler of all requests. It can be mounted in another server, without a prefix. Without identity it answers
+// only requests from this machine, unless Options.Insecure; a proxy on this machine makes all requests come from it.
 func (s *Server) Handler() http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -303,4 +305,10 @@ func loopback(address string) bool {
 	}
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
+}
+
+// fromElsewhere reports whether a request comes from another machine. Sockets of this machine have no IP address.
+func fromElsewhere(r *http.Request) bool {
+	from, err := netip.ParseAddr(hostOf(r.RemoteAddr))
+	return err == nil && !from.Unmap().IsLoopback()
 }
