@@ -1,12 +1,14 @@
 package server
 
 import (
+	"bufio"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -125,3 +127,33 @@ func TestS5AStreamEndsWithItsToken(t *testing.T) {
 		t.Error("the stream goes on")
 	}
 }
+
+// TestS9ABodyThatNeverComesIsNotWaitedForForEver: also where no operation reads it.
+func TestS9ABodyThatNeverComesIsNotWaitedForForEver(t *testing.T) {
+	e := newStores(t, nil)
+	e.makeServer()
+	e.server.Mount("/mounted", http.NotFoundHandler())
+	for name, head := range map[string]string{
+		"an operation": "GET /livez HTTP/1.1\r\n", "no path": "POST /nothing HTTP/1.1\r\n", "no method": "PUT /v1/jobs HTTP/1.1\r\n", "a path to clean": "POST //v1/jobs HTTP/1.1\r\n",
+		"another site": "POST /v1/jobs HTTP/1.1\r\nSec-Fetch-Site: cross-site\r\n", "a mounted handler": "POST /mounted HTTP/1.1\r\n",
+	} {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head + "Host: localhost\r\nContent-Length: 100\r\n\r\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		e.server.Handler().ServeHTTP(w, r)
+		if left := time.Until(w.read); left <= 0 || left > callTime || time.Until(w.write) <= 0 {
+			t.Errorf("%s: deadlines %v and %v", name, w.read, w.write)
+		}
+	}
+}
+
+// deadlines is a writer that remembers the deadlines of its connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read, write time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t; return nil }
+func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }

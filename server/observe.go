@@ -35,11 +35,16 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController find the writer.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// observe counts requests, sets headers that all answers have, and answers a panic with 500.
+// observe counts requests, bounds the time of their connections, sets headers that all answers have, and answers a panic with 500.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start, out := time.Now(), &statusWriter{ResponseWriter: w}
 		s.metrics.open.Inc()
+		control := http.NewResponseController(w) // not all writers have deadlines
+		if r.Body != nil && r.Body != http.NoBody {
+			_ = control.SetReadDeadline(start.Add(callTime)) // also of what nobody reads, which net/http waits for
+		}
+		_ = control.SetWriteDeadline(start.Add(writeTime)) // in place of that of the connection's last request
 		header := w.Header()
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Cache-Control", "no-store")

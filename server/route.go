@@ -188,12 +188,6 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
-		control := http.NewResponseController(w) // not all writers have deadlines
-		now := time.Now()
-		if r.Body != nil && r.Body != http.NoBody {
-			_ = control.SetReadDeadline(now.Add(callTime))
-		}
-		_ = control.SetWriteDeadline(now.Add(writeTime)) // in place of that of the connection's last request
 		if !o.stream {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, callTime)

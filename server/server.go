@@ -200,7 +200,8 @@ func (s *Server) Local() http.Handler {
 // localKey marks the contexts of requests that come through Local.
 type localKey struct{}
 
-// Mount serves a handler under a pattern of net/http's ServeMux beside the API. It is called before the server runs.
+// Mount serves a handler under a pattern of net/http's ServeMux beside the API. It is called before the server runs. A request has 30
+// seconds for its body and the handler a minute for the answer, unless it sets other deadlines with http.ResponseController.
 func (s *Server) Mount(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
 
 // Closing is closed when the server drains: streams of mounted handlers then end.
