@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
-	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/documents"
 	"github.com/tenetdev/tenet/server/internal/rollouts"
@@ -109,17 +107,17 @@ func (s *Server) documentRoutes() {
 	register(s, publish.route(http.MethodPost, documentPath+"/rollout/{action}", "change-rollout", "Pause, resume or abort the rollout of a document"), s.changeRollout)
 	register(s, read.route(http.MethodGet, documentPath+"/trial", "get-trial", "Show what the revision under trial would have decided otherwise"), s.getTrial)
 	register(s, publish.route(http.MethodDelete, documentPath+"/trial", "end-trial", "End the trial of a revision"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
-		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.end-trial"}, func() (policystore.Document, error) {
+		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.end-trial", To: trialText(nil)}, func() (policystore.Document, error) {
 			return s.documents.EndTrial(ctx, in.Name)
 		})
 	})
 	register(s, publish.route(http.MethodPut, documentPath+"/freeze", "freeze", "Refuse changes to a document"), func(ctx context.Context, in *documentChange[api.Freeze]) (*documentAnswer, error) {
-		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.freeze", Detail: in.Body.Reason}, func() (policystore.Document, error) {
+		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.freeze", To: "frozen", Detail: in.Body.Reason}, func() (policystore.Document, error) {
 			return s.documents.Freeze(ctx, in.Name, policystore.Freeze{Actor: callerOf(ctx).actor(), Reason: in.Body.Reason})
 		})
 	})
 	register(s, publish.route(http.MethodDelete, documentPath+"/freeze", "unfreeze", "Allow changes to a document again"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
-		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.unfreeze"}, func() (policystore.Document, error) {
+		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.unfreeze", To: freezeText(nil)}, func() (policystore.Document, error) {
 			return s.documents.Unfreeze(ctx, in.Name)
 		})
 	})
@@ -259,20 +257,6 @@ func (s *Server) diff(ctx context.Context, in *diffQuery) (*answer[api.Differenc
 	return answers(d, err)
 }
 
-// onDocument describes a change of a document for the audit log.
-func (s *Server) onDocument(ctx context.Context, name string, o audit.Operation) (audit.Operation, error) {
-	d, err := s.options.Policies.Document(ctx, name)
-	if err != nil && !errors.Is(err, policystore.ErrNotFound) {
-		return o, err
-	}
-	if o.Attributes == nil {
-		o.Attributes = map[string]string{}
-	}
-	o.Attributes["document"] = name
-	o.From = "revision " + strconv.FormatInt(d.Current, 10)
-	return o, nil
-}
-
 func (s *Server) publish(ctx context.Context, in *documentChange[api.Publish]) (*answer[api.Published], error) {
 	base, err := baseOf(in.IfMatch)
 	if err != nil {
@@ -283,9 +267,6 @@ func (s *Server) publish(ctx context.Context, in *documentChange[api.Publish]) (
 		return s.documents.Publish(ctx, change, []byte(in.Body.Body), in.Body.AcceptWarnings)
 	})
 }
-
-// digest names a text that has no revision yet.
-func digest(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
 
 func (s *Server) rollback(ctx context.Context, in *documentChange[api.Rollback]) (*answer[api.Published], error) {
 	base, err := baseOf(in.IfMatch)
@@ -313,7 +294,7 @@ func (s *Server) published(ctx context.Context, o audit.Operation, c documents.C
 	}
 	p, err := change()
 	if err != nil {
-		return nil, err
+		return nil, s.refused(ctx, o, err)
 	}
 	out := api.Published{Name: c.Name, Revision: p.Revision.Number, Hash: p.Revision.Hash, Warnings: faultsOf(p.Warnings)}
 	if c.Plan != nil {
@@ -357,7 +338,8 @@ func (s *Server) getRollout(ctx context.Context, in *DocumentName) (*answer[api.
 }
 
 func (s *Server) changeRollout(ctx context.Context, in *rolloutAction) (*documentAnswer, error) {
-	return s.changeDocument(ctx, in.Name, audit.Operation{Action: "rollouts." + in.Action}, func() (policystore.Document, error) {
+	after := map[string]policystore.RolloutState{"pause": policystore.Paused, "resume": policystore.Running, "abort": policystore.Aborted}
+	return s.changeDocument(ctx, in.Name, audit.Operation{Action: "rollouts." + in.Action, To: string(after[in.Action])}, func() (policystore.Document, error) {
 		switch in.Action {
 		case "pause":
 			return s.documents.Pause(ctx, in.Name)
@@ -378,21 +360,9 @@ func (s *Server) changeDocument(ctx context.Context, name string, o audit.Operat
 	}
 	d, err := change()
 	if err != nil {
-		return nil, err
+		return nil, s.refused(ctx, o, err)
 	}
 	return &documentAnswer{revisionTag(d.Current), d}, nil
-}
-
-// recordJudgement puts a judgement of a rollout on record, with its evidence, before it takes effect.
-func (s *Server) recordJudgement(ctx context.Context, d policystore.Document, j rollout.Judgement) error {
-	evidence, err := json.Marshal(j.Measures)
-	if err != nil {
-		return err
-	}
-	return s.options.Log.OperatorAction(ctx, audit.Operation{
-		Actor: "server:" + documents.Judge, Action: "rollouts.judge", From: "step " + strconv.Itoa(d.Rollout.Step), To: string(j.Verdict), Detail: string(j.Reason),
-		Attributes: map[string]string{"document": d.Name, "rollout": d.Rollout.ID, "candidate": strconv.FormatInt(d.Rollout.Candidate, 10), "evidence": string(evidence)},
-	})
 }
 
 // document describes the errors of documents, and reports whether it is one.

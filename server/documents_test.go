@@ -1,14 +1,17 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -68,7 +71,7 @@ func TestS1ADocumentIsPublishedComparedAndBroughtBack(t *testing.T) {
 	if r := post("/revisions", "*", api.Publish{Body: fmt.Sprintf(documentText, 5)}); r.status != 409 || !strings.Contains(r.body, "holidays") {
 		t.Errorf("frozen: %d %s", r.status, r.body)
 	}
-	if r := e.get("/v1/audit/events"); strings.Count(r.body, `"action":"documents.publish"`) != 4 {
+	if r := e.get("/v1/audit/events"); strings.Count(r.body, `"action":"documents.publish"`) != 5 { // the refused one, and that it was
 		t.Errorf("on record: %s", r.body)
 	}
 	e.secret = e.tokenOf(policystore.Token{Scopes: []policystore.Scope{policystore.ScopeRead, policystore.ScopePublish}, Documents: []string{"other"}})
@@ -253,4 +256,57 @@ func TestU2MechanismsAreFilteredPagedAndSummedUp(t *testing.T) {
 			t.Errorf("%s: %d", query, r.status)
 		}
 	}
+}
+
+// TestS6TheLogTellsTheChangesOfADocumentFromThoseThatWereRefused: each record is made before the change, which may then be refused.
+func TestS6TheLogTellsTheChangesOfADocumentFromThoseThatWereRefused(t *testing.T) {
+	e := newEnv(t, nil)
+	publish := api.Publish{Body: "version: 1\n"}
+	for i, c := range []struct {
+		method, path string
+		body         any
+		status       int
+		records      []string // from, to and detail of each
+	}{
+		{"POST", "revisions", api.Publish{Body: "version: 1\npolicie: {}\n"}, 422, []string{"revision 0>sha256:>", "revision 0>sha256:>refused: the document is not valid"}},
+		{"POST", "revisions", publish, 200, []string{"revision 0>sha256:>"}},
+		{"POST", "rollout/pause", nil, 409, []string{"no rollout>paused>", "no rollout>paused>refused: no such rollout"}},
+		{"DELETE", "trial", nil, 409, []string{"no trial>no trial>", "no trial>no trial>refused: "}},
+		{"PUT", "freeze", api.Freeze{Reason: "fair"}, 200, []string{"open>frozen>fair"}},
+		{"POST", "revisions", publish, 409, []string{"revision 1>sha256:>", `revision 1>sha256:>refused: document "shop" is frozen`}},
+		{"DELETE", "freeze", nil, 200, []string{"frozen by token:>open>"}},
+		{"POST", "rollback", api.Rollback{To: 9}, 404, []string{"revision 1>the content of revision 9>", "revision 1>the content of revision 9>refused: "}},
+	} {
+		before := len(e.actions())
+		header := map[string]string{"If-Match": "*", "Idempotency-Key": strconv.Itoa(i)}
+		if r := e.do(call{method: c.method, path: "/v1/documents/shop/" + c.path, body: c.body, header: header}); r.status != c.status {
+			t.Errorf("%s %s: %d %s", c.method, c.path, r.status, r.body)
+		}
+		found := e.actions()[before:]
+		if len(found) != len(c.records) {
+			t.Errorf("%s %s: %d records, want %d: %+v", c.method, c.path, len(found), len(c.records), found)
+			continue
+		}
+		for j, want := range c.records {
+			parts := strings.SplitN(want, ">", 3)
+			if a := found[j]; !strings.HasPrefix(a.From, parts[0]) || !strings.HasPrefix(a.To, parts[1]) || !strings.HasPrefix(a.Detail, parts[2]) || parts[2] == "" && a.Detail != "" {
+				t.Errorf("%s %s: record %q to %q, %q; want %s", c.method, c.path, a.From, a.To, a.Detail, want)
+			}
+		}
+	}
+}
+
+// actions are the records of operators' actions.
+func (e *env) actions() (list []audit.Event) {
+	e.t.Helper()
+	for line := range strings.Lines(e.get("/v1/audit/events?type=operator_action").body) {
+		var found struct{ Event *audit.Event }
+		if err := json.Unmarshal([]byte(line), &found); err != nil {
+			e.t.Fatal(err)
+		}
+		if found.Event != nil {
+			list = append(list, *found.Event)
+		}
+	}
+	return list
 }

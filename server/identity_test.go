@@ -135,6 +135,9 @@ func TestS5TokensAreShownOnceRevokedAndNeverLogged(t *testing.T) {
 	if r := e.do(c); r.status != 409 || strings.Contains(r.body, "tenet_") {
 		t.Errorf("a second time: %d %s", r.status, r.body)
 	}
+	if r := e.get("/v1/audit/events?action=tokens.create"); strings.Count(r.body, `"detail":"refused: a token of this name exists"`) != 1 {
+		t.Errorf("the log does not tell the second from the first: %s", r.body)
+	}
 	if r := e.get("/v1/tokens"); !strings.Contains(r.body, made.ID) || strings.Contains(r.body, made.Secret) || strings.Contains(r.body, made.Hash+"x") {
 		t.Errorf("listed: %s", r.body)
 	}

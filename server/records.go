@@ -107,7 +107,7 @@ func (s *Server) changeRecord(ctx context.Context, o audit.Operation, change fun
 	}
 	err := change()
 	if errors.Is(err, idempotency.ErrFenced) {
-		err = errors.Join(err, s.record(ctx, operation.Refused(o)))
+		err = errors.Join(err, s.record(ctx, operation.Refused(o, operation.FencedRecord)))
 	}
 	return err
 }

@@ -73,12 +73,14 @@ func (s *Server) createToken(ctx context.Context, in *bodyOf[api.NewToken]) (*an
 	if err := t.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	if err := s.record(ctx, OnToken("tokens.create", t)); err != nil {
+	o := OnToken("tokens.create", t)
+	if err := s.record(ctx, o); err != nil {
 		return nil, err
 	}
 	err := s.options.Policies.AddToken(ctx, t)
 	if errors.Is(err, policystore.ErrConflict) {
-		err = refusal(http.StatusConflict, "a token of this name exists", "use another name")
+		taken := refusal(http.StatusConflict, "a token of this name exists", "use another name")
+		err = errors.Join(taken, s.record(ctx, operation.Refused(o, taken.Detail)))
 	}
 	return answers(api.CreatedToken{Token: t, Secret: secret}, err)
 }

@@ -165,9 +165,12 @@ func OnRecord(action string, r idempotency.Record) audit.Operation {
 	return audit.Operation{Action: action, TenantID: r.Tenant, Operation: r.Operation, IdempotencyKey: r.Key, From: string(r.State)}
 }
 
-// Refused is the record of a change that came too late: it was announced, but not made.
-func Refused(o audit.Operation) audit.Operation {
-	o.Detail = "refused: the record has changed, or its claim is live"
+// FencedRecord is why a change of an idempotency record was not made.
+const FencedRecord = "the record has changed, or its claim is live"
+
+// Refused is the record of a change that was announced, but not made.
+func Refused(o audit.Operation, why string) audit.Operation {
+	o.Detail = "refused: " + why
 	return o
 }
 

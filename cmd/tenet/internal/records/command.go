@@ -120,7 +120,7 @@ func (f *recordTarget) recorded(ctx context.Context, a *cli.App, s *open.RecordS
 		return err
 	}
 	err = cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", c.IdempotencyKey))
-	return errors.Join(err, recording.Record(ctx, log, operation.Refused(c.Operation)))
+	return errors.Join(err, recording.Record(ctx, log, operation.Refused(c.Operation, operation.FencedRecord)))
 }
 
 func recordGetCommand(a *cli.App) *cobra.Command {
