@@ -19,8 +19,10 @@ import (
 	"github.com/tenetdev/tenet/server/api"
 )
 
-// readyTime bounds how long /readyz waits for the store.
-const readyTime = 3 * time.Second
+const (
+	readyTime  = 3 * time.Second // bounds how long /readyz waits for the store
+	readyEvery = time.Second     // how often it asks the store: anybody can ask it
+)
 
 func (s *Server) healthRoutes() {
 	get := func(path, id, summary string) route {
@@ -56,14 +58,19 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
 	defer cancel()
-	_, jobs := s.options.Jobs.Queues(ctx)
-	_, policies := s.options.Policies.Tokens(ctx, "", 1)
-	if err := firstError(jobs, policies); err != nil {
+	if _, _, err := s.answering.get(ctx); err != nil {
 		s.options.Logger.WarnContext(ctx, "the server is not ready", "error", err)
 		text(w, http.StatusServiceUnavailable, "the store does not answer")
 		return
 	}
 	text(w, http.StatusOK, "ok")
+}
+
+// storesAnswer fails unless the stores answer.
+func (s *Server) storesAnswer(ctx context.Context) (struct{}, error) {
+	_, jobs := s.options.Jobs.Queues(ctx)
+	_, policies := s.options.Policies.Tokens(ctx, "", 1)
+	return struct{}{}, firstError(jobs, policies)
 }
 
 func text(w http.ResponseWriter, status int, line string) {

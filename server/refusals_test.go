@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
@@ -103,6 +105,36 @@ func TestS9AStoreThatIsAwayIs503WithRetryAfter(t *testing.T) {
 	if r := e.get("/livez"); r.status != 200 {
 		t.Errorf("/livez: %d", r.status)
 	}
+}
+
+// asked counts what a job store is asked.
+type asked struct {
+	JobStore
+	n atomic.Int64
+}
+
+func (a *asked) Queues(ctx context.Context) ([]job.QueueState, error) {
+	a.n.Add(1)
+	return a.JobStore.Queues(ctx)
+}
+
+func TestS9ProbesOfUnknownCallersDoNotReachTheStoreEachTime(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, e *env) {
+		store := &asked{JobStore: e.options.Jobs}
+		e.server.options.Jobs = store
+		for range 100 {
+			if r := e.do(call{method: http.MethodGet, path: "/readyz", secret: "-"}); r.status != 200 {
+				t.Fatalf("%d %s", r.status, r.body)
+			}
+		}
+		if n := store.n.Load(); n != 1 {
+			t.Errorf("the store was asked %d times", n)
+		}
+		time.Sleep(readyEvery)
+		if _ = e.get("/readyz"); store.n.Load() != 2 {
+			t.Error("the store is not asked again")
+		}
+	})
 }
 
 func TestS9TheRateOfACallerIsBounded(t *testing.T) {
