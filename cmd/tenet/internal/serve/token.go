@@ -15,6 +15,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server"
@@ -59,10 +60,15 @@ func (s ofStore) CreateToken(ctx context.Context, in api.NewToken) (api.CreatedT
 	if err := t.Check(); err != nil {
 		return api.CreatedToken{}, err
 	}
-	if err := s.put(ctx, server.OnToken("tokens.create", t)); err != nil {
+	o := server.OnToken("tokens.create", t)
+	if err := s.put(ctx, o); err != nil {
 		return api.CreatedToken{}, err
 	}
-	return api.CreatedToken{Token: t, Secret: secret}, s.Policies.AddToken(ctx, t)
+	err := s.Policies.AddToken(ctx, t)
+	if errors.Is(err, policystore.ErrConflict) {
+		err = errors.Join(err, s.put(ctx, operation.Refused(o, "a token of this name exists")))
+	}
+	return api.CreatedToken{Token: t, Secret: secret}, err
 }
 
 // Tokens implements keeper.
