@@ -164,7 +164,8 @@ func (w *works) snapshots() map[string]*policy.Policy {
 func visitWorks[T any](ctx context.Context, w *works, begin func() T, visit func(state T, events []Event)) ([]T, error) {
 	var all sync.WaitGroup
 	var next, repeated atomic.Int64
-	states, failures := make([]T, runtime.GOMAXPROCS(0)), make([]error, runtime.GOMAXPROCS(0))
+	states := make([]T, runtime.GOMAXPROCS(0))
+	failures := make([]error, len(states))
 	for worker := range states {
 		states[worker] = begin()
 		all.Go(func() {

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	readyTime  = 3 * time.Second // bounds how long /readyz waits for the store
-	readyEvery = time.Second     // how often it asks the store: anybody can ask it
+	readyTime  = 3 * time.Second // bounds how long /readyz waits for the stores
+	readyEvery = time.Second     // how often it asks the stores at most: anybody can send requests to it
 )
 
 func (s *Server) healthRoutes() {
@@ -56,21 +56,22 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		text(w, http.StatusServiceUnavailable, "draining")
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
-	defer cancel()
-	if _, _, err := s.answering.get(ctx); err != nil {
-		s.options.Logger.WarnContext(ctx, "the server is not ready", "error", err)
+	failed, _, err := s.answering.get(r.Context())
+	if err := firstError(err, failed); err != nil {
+		s.options.Logger.WarnContext(r.Context(), "the server is not ready", "error", err)
 		text(w, http.StatusServiceUnavailable, "the store does not answer")
 		return
 	}
 	text(w, http.StatusOK, "ok")
 }
 
-// storesAnswer fails unless the stores answer.
-func (s *Server) storesAnswer(ctx context.Context) (struct{}, error) {
+// askStores returns why a store does not answer, which is kept like an answer. It goes on when the request that asks is gone.
+func (s *Server) askStores(ctx context.Context) (failed, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTime)
+	defer cancel()
 	_, jobs := s.options.Jobs.Queues(ctx)
 	_, policies := s.options.Policies.Tokens(ctx, "", 1)
-	return struct{}{}, firstError(jobs, policies)
+	return firstError(jobs, policies), nil
 }
 
 func text(w http.ResponseWriter, status int, line string) {

@@ -231,7 +231,7 @@ func (i *identity) caller(r *http.Request) (*caller, error) {
 			"send a token in the header Authorization: Bearer …; tenet token create makes one. A browser signs in by one of GET /v1/session/methods")
 	case !i.insecure && (!loopback(r.Host) || fromElsewhere(r)):
 		// Another site's name that leads to this machine (DNS rebinding) is not loopback. A program that mounts the handler may
-		// listen on addresses that other machines reach, which can send any host.
+		// listen on addresses that other machines reach, and these can send any Host.
 		return nil, refusal(http.StatusForbidden, "a server without tokens answers only to this machine", "make a token first")
 	}
 	return &caller{policystore.Token{Name: "anyone", Scopes: []policystore.Scope{policystore.ScopeAdmin}}, "local"}, nil

@@ -99,7 +99,7 @@ type Server struct {
 	documents *documents.Service
 	counters  *kept[map[string]job.QueueStats]
 	reporting *kept[[]policystore.Client] // those that reported something, in the order of document and ID
-	answering *kept[struct{}]             // that the stores do
+	answering *kept[error]                // that the stores do
 	feed      *feed
 	sampler   sampler
 }
@@ -124,7 +124,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		counters:  keep(countersTime, o.Jobs.Stats),
 		reporting: keep(reportingTime, func(ctx context.Context) ([]policystore.Client, error) { return readReporting(ctx, o.Policies) }),
 	}
-	s.answering = keep(readyEvery, s.storesAnswer)
+	s.answering = keep(readyEvery, s.askStores)
 	s.feed = newFeed(s)
 	s.sampler.asked = wait.NewSignal()
 	var err error

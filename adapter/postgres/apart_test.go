@@ -6,12 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/job"
 )
 
 // TestJ9AKeyInAnOpenTransactionHoldsBackOnlyItsOwnCalls: concurrent calls are stored together.
 func TestJ9AKeyInAnOpenTransactionHoldsBackOnlyItsOwnCalls(t *testing.T) {
-	db, _ := open(t)
+	_, schema := open(t)
+	db, err := postgres.Open(t.Context(), url, postgres.Options{Schema: schema, MaxConns: 2}) // fewer connections than calls that wait
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
 	store := db.Jobs()
 	tx, err := pools[url].Begin(t.Context())
 	if err != nil {

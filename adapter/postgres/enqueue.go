@@ -216,8 +216,8 @@ func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, 
 	return receipts, nil
 }
 
-// queue adds the statements that store entries, and before, if it is not "", in front of one that takes keys. The receipts are complete
-// once the batch has run.
+// queue adds the statements that store entries. The statement before, unless it is "", precedes the one that takes keys. The receipts are
+// complete once the batch has run.
 func (j *Jobs) queue(b *pgx.Batch, entries []entry, before string) []job.Receipt {
 	receipts := make([]job.Receipt, len(entries))
 	firsts, repeated := divide(entries, receipts)

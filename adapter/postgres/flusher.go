@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tenetdev/tenet/internal/groupcommit"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -17,12 +18,13 @@ import (
 const flushTime = time.Minute
 
 // flusher stores the entries of concurrent calls together. Calls with a unique key that an open transaction holds wait for it by
-// themselves, so that the others do not wait with them.
+// themselves, so that the others do not wait with them. They take turns, so that they occupy only one connection.
 type flusher struct {
-	// write stores entries. Unless it is patient, it fails with lockNotAvailable if it has to wait for a key.
-	write   func(ctx context.Context, entries []entry, patient bool) ([]job.Receipt, error)
+	// write stores entries, or fails with lockNotAvailable soon if a key is held.
+	write   func(ctx context.Context, entries []entry) ([]job.Receipt, error)
 	queue   groupcommit.Queue[*flush]
 	waiting sync.WaitGroup // calls that wait by themselves
+	turn    sync.Mutex     // held by the one of them that tries
 }
 
 // flush is one call.
@@ -43,7 +45,7 @@ func (call *flush) size() int {
 	return len(call.entries) + bytes>>16
 }
 
-func newFlusher(write func(context.Context, []entry, bool) ([]job.Receipt, error)) *flusher {
+func newFlusher(write func(context.Context, []entry) ([]job.Receipt, error)) *flusher {
 	f := &flusher{write: write}
 	f.queue.Limit, f.queue.Size, f.queue.Commit = maxCombined, (*flush).size, f.flush
 	return f
@@ -78,7 +80,7 @@ func (f *flusher) flush(group []*flush) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
-	receipts, err := f.write(ctx, entries, false)
+	receipts, err := f.write(ctx, entries)
 	switch {
 	case code(err) == lockNotAvailable:
 		for _, call := range group {
@@ -87,7 +89,7 @@ func (f *flusher) flush(group []*flush) {
 		return
 	case refused(err) && len(group) > 1: // one call's jobs must not make the other calls fail
 		for _, call := range group {
-			if call.receipts, err = f.write(ctx, call.entries, false); code(err) == lockNotAvailable {
+			if call.receipts, err = f.write(ctx, call.entries); code(err) == lockNotAvailable {
 				f.waiting.Go(func() { f.wait(call) })
 				continue
 			}
@@ -105,13 +107,20 @@ func (f *flusher) flush(group []*flush) {
 	}
 }
 
-// wait stores the entries of one call, and waits for keys.
+// wait stores the entries of one call once their keys are free.
 func (f *flusher) wait(call *flush) {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
-	var err error
-	call.receipts, err = f.write(ctx, call.entries, true)
-	call.Settle(err)
+	for backoff := (wait.Backoff{Min: 5 * time.Millisecond, Max: 250 * time.Millisecond}); ; {
+		f.turn.Lock()
+		receipts, err := f.write(ctx, call.entries)
+		f.turn.Unlock()
+		if code(err) != lockNotAvailable || backoff.Wait(ctx) != nil {
+			call.receipts = receipts
+			call.Settle(err)
+			return
+		}
+	}
 }
 
 // close waits until everything that was added is stored.

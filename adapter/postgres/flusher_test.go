@@ -20,7 +20,7 @@ type disk struct {
 	groups [][]string // IDs of each write
 }
 
-func (d *disk) write(_ context.Context, entries []entry, _ bool) ([]job.Receipt, error) {
+func (d *disk) write(_ context.Context, entries []entry) ([]job.Receipt, error) {
 	var names []string
 	var receipts []job.Receipt
 	for _, e := range entries {
@@ -123,7 +123,7 @@ func TestJ9ARejectedCallFailsAlone(t *testing.T) {
 func TestJ9AnOutageFailsAllCallsOfAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("connection lost")
-		f := newFlusher(func(context.Context, []entry, bool) ([]job.Receipt, error) {
+		f := newFlusher(func(context.Context, []entry) ([]job.Receipt, error) {
 			time.Sleep(time.Second)
 			return nil, down
 		})

@@ -94,12 +94,8 @@ DELETE FROM {{schema}}.idempotency WHERE ctid = ANY (ARRAY(
 )
 
 // Begin implements idempotency.Store. It waits while another transaction holds the key.
-func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (b idempotency.Begun, err error) {
-	err = retryAborted(ctx, func() (err error) {
-		b, err = s.begin(ctx, pgxSession{s.db.pool}, pinned{s.db}, req)
-		return err
-	})
-	return b, err
+func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	return s.begin(ctx, repeated{pgxSession{s.db.pool}}, pinned{s.db}, req)
 }
 
 // BeginTx is Begin as part of the caller's transaction, for effects that the same transaction holds: with SettleTx, the

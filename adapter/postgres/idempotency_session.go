@@ -58,7 +58,18 @@ func one(err error) (found bool, _ error) {
 	return err == nil, err
 }
 
-// pinned runs a statement with its plan pinned to the indexes, in the same round trip.
+// repeated is a session without a transaction that repeats a statement which the server aborted.
+type repeated struct{ pgxSession }
+
+func (s repeated) row(ctx context.Context, into []any, text string, args ...any) (found bool, err error) {
+	err = retryAborted(ctx, func() (err error) {
+		found, err = s.pgxSession.row(ctx, into, text, args...)
+		return err
+	})
+	return found, err
+}
+
+// pinned runs a statement with its plan pinned to the indexes, in the same round trip, and repeats it if the server aborted it.
 type pinned struct{ db *DB }
 
 func (s pinned) row(ctx context.Context, into []any, text string, args ...any) (found bool, err error) {

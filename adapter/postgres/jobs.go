@@ -81,7 +81,7 @@ func newJobs(db *DB, durable bool) *Jobs {
 	}}
 	j.mark = newMark()
 	j.life, j.end = context.WithCancel(context.Background())
-	j.flusher = newFlusher(j.store)
+	j.flusher = newFlusher(func(ctx context.Context, entries []entry) ([]job.Receipt, error) { return j.store(ctx, entries, false) })
 	j.tends.Limit, j.tends.Commit = maxTendFor, j.tendFor
 	j.bell.near, j.bell.far = j.ring, j.notify
 	return j

@@ -118,7 +118,7 @@ func (p *Payload) redirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 { // as net/http does
 		return errors.New("stopped after 10 redirects")
 	}
-	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
+	if first := via[0].URL; req.URL.Host != first.Host || first.Scheme == "https" && req.URL.Scheme != "https" {
 		maps.DeleteFunc(req.Header, func(name string, _ []string) bool {
 			return name != "Content-Type" && name != "Idempotency-Key" && name != "User-Agent"
 		})

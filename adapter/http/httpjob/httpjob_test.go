@@ -183,6 +183,11 @@ func TestO3ARedirectFromHTTPSToHTTPDropsThePayloadsHeaders(t *testing.T) {
 	if want := (http.Header{"Content-Type": {"application/json"}}); !maps.EqualFunc(header, want, slices.Equal) {
 		t.Errorf("sent %v", header)
 	}
+	header.Set("X-Api-Key", "s3cret")
+	plain.URL, secure.URL = secure.URL, plain.URL
+	if err := (&Payload{}).redirect(plain, []*http.Request{secure}); err != nil || header.Get("X-Api-Key") == "" {
+		t.Errorf("from http to https: %v, sent %v", err, header)
+	}
 }
 
 func TestAnExpectedRedirectIsNotFollowed(t *testing.T) {

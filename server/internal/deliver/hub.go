@@ -63,21 +63,21 @@ func (h *Hub) Run(ctx context.Context) {
 	group.Go(func() { h.flushAll(ctx) })
 	var changes <-chan struct{}
 	backoff := wait.Backoff{Min: 200 * time.Millisecond, Max: syncInterval}
-	logged := ""
+	partial := false // the logged fault concerns single documents
 	for ctx.Err() == nil {
 		if changes == nil {
 			changes = h.watch(ctx) // before the look at the store, so that no change is missed in between
 		}
 		pause := syncInterval
 		if err := h.sync(ctx); err != nil && ctx.Err() == nil {
-			if text := err.Error(); text != logged { // one document may be unreadable when the whole store goes away
+			_, single := errors.AsType[*documentError](err)
+			if backoff.Failures() == 0 || partial && !single {
 				h.logger.Warn("the policy store cannot be read", "error", err)
-				logged = text
+				partial = single
 			}
 			pause = backoff.Failed()
 		} else {
 			backoff.Reset()
-			logged = ""
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -127,7 +127,7 @@ func (h *Hub) sync(ctx context.Context) error {
 			continue
 		}
 		if err := d.load(ctx, h.store, keys); err != nil { // does not affect the others
-			faults = append(faults, fmt.Errorf("document %q: %w", state.Name, err))
+			faults = append(faults, &documentError{state.Name, err})
 			if ctx.Err() != nil { // unless time ran out
 				return errors.Join(faults...)
 			}
@@ -136,6 +136,15 @@ func (h *Hub) sync(ctx context.Context) error {
 	h.synced.Store(time.Now().UnixNano())
 	return errors.Join(faults...)
 }
+
+// documentError says that a document cannot be read from a store that answers.
+type documentError struct {
+	name string
+	err  error
+}
+
+func (e *documentError) Error() string { return fmt.Sprintf("document %q: %v", e.name, e.err) }
+func (e *documentError) Unwrap() error { return e.err }
 
 // held returns a document that someone has asked for, or nil.
 func (h *Hub) held(name string) *document {
