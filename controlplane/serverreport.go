@@ -59,6 +59,7 @@ func (r *reporter) send(ctx context.Context, within time.Duration) {
 	if err != nil {
 		return // the stream tells about a server that is away
 	}
+	defer func() { _ = answer.Body.Close() }()
 	netguard.Drain(answer, 16<<10, time.Second, cancel)
 	switch status := answer.StatusCode; {
 	case status < 300:

@@ -3,11 +3,11 @@ package policyfile
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	"errors"
 	"github.com/tenetdev/tenet/internal/canonical"
 	"github.com/tenetdev/tenet/internal/fields"
 )

@@ -90,8 +90,8 @@ func maintenanceCases() []jobsCase {
 		}},
 		{name: "J6/maintenance returns each lost lease", run: func(s *jobs) {
 			meta := map[string]string{"tenant_id": "acme", "trace_id": "\x00é"}
-			again := s.attempt(job.Insert{Type: "a", Meta: meta}, job.KindRetry, fails("x", 0))
-			again = s.take(s.short)
+			s.attempt(job.Insert{Type: "a", Meta: meta}, job.KindRetry, fails("x", 0))
+			again := s.take(s.short)
 			dead := s.start(job.Insert{Type: "b", MaxAttempts: 1}, s.short)
 			cancelled := s.start(job.Insert{Type: "c"}, s.short)
 			s.start(job.Insert{}, long)

@@ -178,7 +178,7 @@ func (u *UI) fail(w http.ResponseWriter, r *request, err error) {
 		problem = &client.Problem{Status: http.StatusInternalServerError, Title: "This page failed", Detail: "The server's log says why.", Remedy: "Reload the page."}
 	}
 	if problem.Status == http.StatusUnauthorized && r.Method == http.MethodGet && r.Header.Get("Hx-Request") == "" {
-		http.Redirect(w, r.Request, u.href("login", "return", r.URL.RequestURI()), http.StatusSeeOther)
+		http.Redirect(w, r.Request, u.href("login", "return", r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // under the prefix
 		return
 	}
 	if problem.Status == http.StatusUnauthorized {
