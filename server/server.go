@@ -99,7 +99,7 @@ type Server struct {
 	documents *documents.Service
 	counters  *kept[map[string]job.QueueStats]
 	reporting *kept[[]policystore.Client] // those that reported something, in the order of document and ID
-	answering *kept[error]                // that the stores do
+	answering *kept[error]                // why a store does not answer; nil if all do
 	feed      *feed
 	sampler   sampler
 }
