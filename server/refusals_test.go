@@ -110,11 +110,15 @@ func TestS9AStoreThatIsAwayIs503WithRetryAfter(t *testing.T) {
 // asked counts what a job store is asked.
 type asked struct {
 	JobStore
-	n atomic.Int64
+	n    atomic.Int64
+	away atomic.Bool
 }
 
 func (a *asked) Queues(ctx context.Context) ([]job.QueueState, error) {
 	a.n.Add(1)
+	if a.away.Load() {
+		return nil, errors.New("the store is away")
+	}
 	return a.JobStore.Queues(ctx)
 }
 
@@ -133,6 +137,16 @@ func TestS9ProbesOfUnknownCallersDoNotReachTheStoreEachTime(t *testing.T) {
 		time.Sleep(readyEvery)
 		if _ = e.get("/readyz"); store.n.Load() != 2 {
 			t.Error("the store is not asked again")
+		}
+		store.away.Store(true)
+		time.Sleep(readyEvery)
+		for range 100 {
+			if r := e.get("/readyz"); r.status != 503 {
+				t.Fatalf("%d %s while the store is away", r.status, r.body)
+			}
+		}
+		if n := store.n.Load(); n != 3 {
+			t.Errorf("a store that is away was asked %d times", n-2)
 		}
 	})
 }

@@ -96,7 +96,7 @@ func rename(from, to string) error {
 }
 
 // modeFor returns the mode of the file at path, or 0 for a missing file or a symbolic link: a rename replaces the link, not its
-// target. It refuses a link to what is not a file, or to one of this process's open files: nobody wants /dev/stdout replaced.
+// target. It refuses a link to what is not a file, or to one of this process's open files, as /dev/stdout is.
 func modeFor(path string) (fs.FileMode, error) {
 	info, err := os.Lstat(path)
 	switch {
