@@ -37,7 +37,7 @@ func (f *recordFlags) add(cmd *cobra.Command) {
 func (f *recordFlags) check() error {
 	switch {
 	case f.flags.Changed("idempotency-key") && f.key == "": // an unset variable of a script: without a key nothing would stop a repetition
-		return cli.Usagef("--idempotency-key is empty")
+		return cli.Usagef("--idempotency-key is empty; write a key, or leave the flag out")
 	case (f.key == "") != (f.store == ""):
 		return cli.Usagef("--idempotency-key and --idempotency-store go together")
 	case f.key != "" && idempotency.CheckKey(f.key) != nil:
