@@ -195,6 +195,9 @@ func (r *reader) entries(n *yaml.Node, t reflect.Type, path string) (any, bool) 
 			r.faults.add(at, where, "keys of jobs and pipeline steps cannot be policies of calls", "write it under queues, jobs, consumers or producers")
 			continue
 		}
+		if strings.Contains(name, "*") {
+			r.faults.warn(at, where, "* is no wildcard: names match exactly", "write an entry for each name; what they share goes under defaults")
+		}
 		r.fields[where] = field{key: at, value: placeOf(n.Content[i+1])}
 		if value.Kind != yaml.MappingNode {
 			r.mismatch(value, where, "an object", "write its fields, or {} for none")

@@ -271,6 +271,17 @@ func TestP8OperatorsWidenLimits(t *testing.T) {
 	}
 }
 
+func TestP2AKeyWithAnAsteriskIsNoPattern(t *testing.T) {
+	d := accept(t, "policies: {mail.*: {retry: {max_attempts: 9}}}\n")
+	if p := ask(t, d, policy.ParseKey("mail.Send")); p.Retry.MaxAttempts == 9 {
+		t.Error("it serves other keys")
+	}
+	want := "doc.yaml:2:12: policies.mail.*: * is no wildcard: names match exactly; write an entry for each name; what they share goes under defaults"
+	if len(d.Warnings) != 1 || d.Warnings[0].String() != want {
+		t.Errorf("warnings: %v", d.Warnings)
+	}
+}
+
 func TestP7ADefaultsWarningIsGivenOnce(t *testing.T) {
 	d := accept(t, `
 defaults: {jobs: {retry: {max_attempts: 5000}}}

@@ -11,7 +11,7 @@
 //
 // Reading is strict. Unknown fields and names, values of a wrong type or outside their range, duplicate keys and
 // contradictions are faults, and [Parse] returns all of them at once in an [*Error]. Values beyond a limit of their
-// surface are warnings: they are clamped and the document is accepted.
+// surface are warnings: they are clamped and the document is accepted. So are names that look like patterns.
 //
 // Documents are data: no tags, no merge keys, one document per file, at most 1 MiB, 64 levels and 100,000 values once
 // aliases are expanded. JSON is read by the same parser.

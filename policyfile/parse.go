@@ -40,7 +40,7 @@ func (o Options) limits(s policy.Surface) policy.Limits {
 type Document struct {
 	// Set is the compiled document.
 	Set *policy.Set
-	// Warnings in the order of their places: values that were clamped and fields that are deprecated.
+	// Warnings in the order of their places: values that were clamped, fields that are deprecated, and names that look like patterns.
 	Warnings []Fault
 
 	fields  map[string]field
