@@ -169,3 +169,54 @@ func TestJ7AStoreWithASlowClockIsNotPolledInAHotLoop(t *testing.T) {
 		}
 	})
 }
+
+// hungLeader is a store of which calls that only a leader makes do not answer while it hangs.
+type hungLeader struct {
+	*memory.Jobs
+	hung hung
+	of   string // the calls
+}
+
+func (h *hungLeader) Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error) {
+	if h.of == "lead" && h.hung.wait(ctx) != nil {
+		return false, ctx.Err()
+	}
+	return h.Jobs.Lead(ctx, worker, ttl)
+}
+
+func (h *hungLeader) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
+	if h.of == "retention" && m.Keep != nil && h.hung.wait(ctx) != nil {
+		return job.Maintained{}, ctx.Err()
+	}
+	return h.Jobs.Maintain(ctx, m)
+}
+
+func (h *hungLeader) Enqueue(ctx context.Context, list []job.Insert) ([]job.Receipt, error) {
+	if h.of == "tick" && h.hung.wait(ctx) != nil {
+		return nil, ctx.Err()
+	}
+	return h.Jobs.Enqueue(ctx, list)
+}
+
+// TestJ15TicksGoOnAfterTheStoreHung loses the answer to a call of the leader, as a broken connection does.
+func TestJ15TicksGoOnAfterTheStoreHung(t *testing.T) {
+	for _, of := range []string{"lead", "retention", "tick"} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &hungLeader{Jobs: memory.Open().Jobs(), of: of}
+			var runs atomic.Int64
+			b := &bench{t: t}
+			stop := b.start(store, func(context.Context, job.Job[[]byte]) error { runs.Add(1); return nil },
+				job.WithRetention(map[job.State]time.Duration{job.Completed: time.Hour}),
+				job.WithPeriodic(job.Periodic{Name: "p", Cron: "@every 1m", Request: job.Request{Type: "t"}}))
+			defer stop()
+			time.Sleep(30 * time.Second) // between two ticks
+			store.hung.hangs.Store(true)
+			time.Sleep(time.Minute)
+			store.hung.hangs.Store(false)
+			time.Sleep(10 * time.Minute)
+			if runs.Load() < 10 || store.hung.calls.Load() == 0 {
+				t.Errorf("%s: %d ticks in 11 minutes, %d calls hung", of, runs.Load(), store.hung.calls.Load())
+			}
+		})
+	}
+}

@@ -20,7 +20,7 @@ type leader struct {
 	store    Store
 	client   *Client // enqueues periodic jobs
 	name     string
-	timeout  time.Duration // of an announcement
+	timeout  time.Duration // of one call of the store
 	keep     map[State]time.Duration
 	periodic []Periodic                // of code
 	settings atomic.Pointer[[]Setting] // that were not followed yet; nil if there are none
@@ -53,8 +53,7 @@ func (l *leader) run(ctx context.Context) {
 		leads := true
 		var err error
 		if shared {
-			leads, err = elector.Lead(ctx, l.name, leadFor)
-			l.health.reportUnder(ctx, "elect a leader", err)
+			leads, err = l.elect(ctx, elector)
 		}
 		l.leads.Store(leads && err == nil)
 		next = leadEvery
@@ -77,6 +76,15 @@ func (l *leader) run(ctx context.Context) {
 	}
 }
 
+// elect reports whether this worker leads.
+func (l *leader) elect(ctx context.Context, elector Elector) (leads bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	leads, err = elector.Lead(limited, l.name, leadFor)
+	l.health.reportUnder(ctx, "elect a leader", err)
+	return leads, err
+}
+
 // follow makes the leader follow settings from now on. It is safe for concurrent use.
 func (l *leader) follow(settings []Setting) {
 	l.settings.Store(&settings)
@@ -89,7 +97,9 @@ func (l *leader) retain(ctx context.Context) {
 		return
 	}
 	for ctx.Err() == nil {
-		done, err := l.store.Maintain(ctx, Maintenance{Limit: maintainLimit, Keep: l.keep})
+		limited, cancel := context.WithTimeout(ctx, l.timeout)
+		done, err := l.store.Maintain(limited, Maintenance{Limit: maintainLimit, Keep: l.keep})
+		cancel()
 		l.report.lost(done.Lost)
 		l.health.reportUnder(ctx, "remove finished jobs", err)
 		if err != nil || done.Removed < maintainLimit {
@@ -100,7 +110,7 @@ func (l *leader) retain(ctx context.Context) {
 
 // enqueue enqueues the ticks that are due and returns the time until the next one.
 func (l *leader) enqueue(ctx context.Context) time.Duration {
-	next, err := l.schedule.run(ctx, l.client)
+	next, err := l.schedule.run(ctx, l.client, l.timeout)
 	l.health.reportUnder(ctx, "enqueue periodic jobs", err)
 	return next
 }

@@ -132,7 +132,7 @@ func (e *entry) in(t time.Time) time.Time {
 
 // run enqueues the ticks that are due and returns the time until the next one. The unique key of a tick ensures that it is
 // enqueued once, even if several workers believe that they lead.
-func (s *schedule) run(ctx context.Context, client *Client) (next time.Duration, failed error) {
+func (s *schedule) run(ctx context.Context, client *Client, timeout time.Duration) (next time.Duration, failed error) {
 	s.skip(time.Now().Add(-lookBack)) // the unique keys of older ticks may be gone
 	next = leadEvery
 	for i := range s.entries {
@@ -141,7 +141,10 @@ func (s *schedule) run(ctx context.Context, client *Client) (next time.Duration,
 			r := e.periodic.Request
 			r.UniqueKey = "periodic/" + e.periodic.Name + "/" + e.next.UTC().Format(time.RFC3339)
 			r.UniqueFor = 2 * lookBack
-			if _, err := client.Enqueue(ctx, r); err != nil {
+			limited, cancel := context.WithTimeout(ctx, timeout) // a store that hangs is asked again
+			_, err := client.Enqueue(limited, r)
+			cancel()
+			if err != nil {
 				failed = fmt.Errorf("periodic job %q: %w", e.periodic.Name, err)
 				break
 			}
