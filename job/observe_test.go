@@ -295,6 +295,26 @@ func TestJ27AttemptsCountTheAttemptsMade(t *testing.T) {
 			})
 		})
 	}
+	t.Run("cancelled, retried, snoozed, then cancelled while it waits", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ends := []error{job.Cancel("enough"), job.Snooze(time.Hour)}
+			b := work(t, func(context.Context, job.Job[[]byte]) error {
+				err := ends[0]
+				ends = ends[1:]
+				return err
+			})
+			id := b.enqueue(job.Request{})
+			for _, action := range []job.Action{job.ActionRetry, job.ActionCancel} {
+				time.Sleep(time.Minute)
+				if ids, err := b.store.Change(context.Background(), action, job.Filter{IDs: []string{id}}, 1); err != nil || len(ids) != 1 {
+					t.Fatal(ids, err)
+				}
+			}
+			if r, history := b.get(id); r.State != job.Cancelled || r.Attempts() != 0 {
+				t.Errorf("%s, %d attempts, %v", r.State, r.Attempts(), story(history))
+			}
+		})
+	})
 	waiting := job.New(job.Insert{}, time.Now())
 	waiting.Apply(job.ActionCancel, time.Now())
 	if n := waiting.Attempts(); waiting.State != job.Cancelled || n != 0 {

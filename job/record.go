@@ -109,8 +109,10 @@ func (l Lease) Ref() Ref { return l.ref }
 // interrupted or refused.
 func (r *Record) Attempts() int {
 	switch {
-	case r.State == Completed, r.State == Cancelled && !r.StartedAt.IsZero() && (r.Reason == policy.ReasonOperator || r.Reason == policy.ReasonCanceled):
+	case r.State == Completed:
 		return r.Failures + 1
+	case r.State == Cancelled && !r.StartedAt.IsZero() && (r.Reason == policy.ReasonOperator || r.Reason == policy.ReasonCanceled) && !r.RunAt.After(r.ClaimedAt):
+		return r.Failures + 1 // while it waited for another attempt, its reason would be that of an earlier execution
 	}
 	return r.Failures
 }
