@@ -36,6 +36,7 @@ type settling struct {
 const (
 	settleRoom  = 4096 // pending settlements; more wait in their handler's slot
 	settleBatch = 1000
+	settleBytes = 16 << 20 // of outputs in a group, beside the last: PostgreSQL takes 1 GiB in a message, and a group has a time limit
 
 	firstPause   = 20 * time.Millisecond // before the first repetition after a failure
 	longestPause = 5 * time.Second
@@ -134,9 +135,13 @@ func (s *settler) run(ctx context.Context) {
 func (s *settler) take() (group []settling, closing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n := 0
+	for bytes := 0; n < min(len(s.pending), settleBatch) && bytes < settleBytes; n++ {
+		bytes += len(s.pending[n].Output)
+	}
 	switch group = s.pending; {
-	case len(group) > settleBatch:
-		group, s.pending = group[:settleBatch:settleBatch], group[settleBatch:]
+	case len(group) > n:
+		group, s.pending = group[:n:n], group[n:]
 	case len(group) > 0:
 		s.pending, s.spare = s.spare, nil
 	}

@@ -3,6 +3,9 @@ package job_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +61,47 @@ func TestJ8SettleRetriesTransientErrors(t *testing.T) {
 		}
 		if errs := job.Settle(t.Context(), store, append(list[:7:7], list[8:]...)); errs != nil {
 			t.Errorf("written settlements: %v", errors.Join(errs...))
+		}
+	})
+}
+
+// narrow is a store that takes only so many bytes of outputs in a call, as those that send them in one message.
+type narrow struct {
+	job.Store
+	room int
+}
+
+func (n narrow) Settle(ctx context.Context, list []job.Settlement) []error {
+	bytes := 0
+	for _, s := range list {
+		bytes += len(s.Output)
+	}
+	if bytes > n.room {
+		return slices.Repeat([]error{fmt.Errorf("message of %d bytes is too large", bytes)}, len(list))
+	}
+	return n.Store.Settle(ctx, list)
+}
+
+func TestJ8LargeOutputsAreSettledInGroupsOfABoundedSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs, size = 100, 1 << 20
+		var ready sync.WaitGroup
+		ready.Add(jobs)
+		b := newBench(t)
+		output := make([]byte, size)
+		stop := b.start(narrow{b.store, 64 << 20}, func(_ context.Context, j job.Job[[]byte]) error {
+			ready.Done()
+			ready.Wait()
+			j.SetOutput(output)
+			return nil
+		}, job.WithQueues(map[string]int{"default": jobs}))
+		defer stop()
+		for range jobs {
+			b.enqueue(job.Request{})
+		}
+		time.Sleep(time.Minute)
+		if stats, err := b.store.Stats(t.Context()); err != nil || stats[job.DefaultQueue].Completed != jobs {
+			t.Errorf("%+v, %v", stats, err)
 		}
 	})
 }
