@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +165,28 @@ func TestJ9TheSameJobsInOppositeOrderDoNotDeadlock(t *testing.T) {
 			if a != nil || !errors.Is(b, job.ErrConflict) {
 				t.Fatalf("%d jobs: %v and %v", n, a, b)
 			}
+		}
+	}
+}
+
+// TestJ20AFlowIsStoredInStatementsOfABoundedSize would otherwise send more than PostgreSQL takes in a message: 10,000 payloads of up to 1 MiB.
+func TestJ20AFlowIsStoredInStatementsOfABoundedSize(t *testing.T) {
+	db, _ := open(t)
+	for _, c := range []struct {
+		jobs, size int
+		want       []int
+	}{{12_000, 0, []int{10_000, 2_000}}, {150, 1 << 20, []int{64, 64, 22}}} {
+		var f job.Flow
+		payload := make([]byte, c.size)
+		for i := range c.jobs {
+			f.Add(job.FlowJob{Request: job.Request{Type: "t", Payload: payload}, Node: fmt.Sprint(i)})
+		}
+		list, err := f.Inserts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parts, err := db.Jobs().FlowParts(list); err != nil || !slices.Equal(parts, c.want) {
+			t.Errorf("payloads of %d bytes: %v, %v", c.size, parts, err)
 		}
 	}
 }

@@ -28,3 +28,16 @@ func (j *Jobs) Swept(at time.Time) {
 
 // PromoteNext makes the next claim promote without looking.
 func (j *Jobs) PromoteNext() { j.promotes.Store(true) }
+
+// FlowParts returns how many jobs each statement stores of a flow, without storing it.
+func (j *Jobs) FlowParts(f job.NewFlow) (parts []int, err error) {
+	entries, err := prepareFlow(f)
+	if err == nil {
+		_, err = j.storeFlow(f, entries, flowWriter{
+			add:   func(string, ...any) (int64, error) { return 1, nil },
+			jobs:  func(part []entry) error { parts = append(parts, len(part)); return nil },
+			nodes: func(string, int64, []any) error { return nil },
+		})
+	}
+	return parts, err
+}
