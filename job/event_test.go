@@ -197,6 +197,37 @@ func TestJ24AWatchOfAStoreGoesOnAfterAnOutage(t *testing.T) {
 	})
 }
 
+// hungWatch is a store that does not answer the second look at its events.
+type hungWatch struct {
+	job.Relay
+	looks int
+}
+
+func (h *hungWatch) Watch(ctx context.Context, after int64, limit int) ([]job.Event, int64, error) {
+	if h.looks++; h.looks == 2 {
+		<-ctx.Done()
+		return nil, 0, ctx.Err()
+	}
+	return h.Relay.Watch(ctx, after, limit)
+}
+
+func TestJ24AWatchGoesOnAfterTheStoreHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := work(t, func(context.Context, job.Job[[]byte]) error { return nil })
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		time.AfterFunc(30*time.Second, func() { b.enqueue(job.Request{}) })
+		var got []job.State
+		_ = job.Watch(ctx, &hungWatch{Relay: b.store}, job.WatchOptions{After: -1}, func(e job.Event) error {
+			got = append(got, e.To)
+			return nil
+		})
+		if diff := cmp.Diff([]job.State{job.Running, job.Completed}, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestJ24WorkersPublishOnlyWhileSomebodyWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := work(t, func(context.Context, job.Job[[]byte]) error { return nil })

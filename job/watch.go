@@ -32,6 +32,7 @@ const (
 
 	watchEvery  = 200 * time.Millisecond // how often a watcher looks
 	watchAtOnce = 1000                   // events that it reads at a time
+	watchAnswer = 10 * time.Second       // for an answer: a store that hangs is asked again before workers cease to publish
 	relayEvery  = 500 * time.Millisecond // how often workers look for watchers
 	relayRoom   = 10_000                 // events of a worker that wait to be published
 )
@@ -77,7 +78,9 @@ func Watch(ctx context.Context, store Relay, o WatchOptions, visit func(Event) e
 	w := watcher{WatchOptions: o, visit: visit, begun: o.After > 0}
 	backoff := wait.Backoff{Min: watchEvery, Max: longestPause}
 	for ctx.Err() == nil {
-		list, last, err := store.Watch(ctx, w.After, watchAtOnce)
+		limited, cancel := context.WithTimeout(ctx, watchAnswer)
+		list, last, err := store.Watch(limited, w.After, watchAtOnce)
+		cancel()
 		if err != nil {
 			if ctx.Err() == nil && backoff.Failures() == 0 {
 				w.failing(err)
