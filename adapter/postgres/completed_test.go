@@ -160,3 +160,32 @@ CREATE TRIGGER fail_once BEFORE DELETE ON %[1]s.running FOR EACH ROW EXECUTE FUN
 		t.Fatalf("repeated: %v", errs)
 	}
 }
+
+// TestJ13RetentionForgetsQueuesThatHadOnlyFlows removes flows, one after the other, each of which was alone in its queue.
+func TestJ13RetentionForgetsQueuesThatHadOnlyFlows(t *testing.T) {
+	db, schema := open(t)
+	store, ctx := db.Jobs(), t.Context()
+	for _, queue := range []string{"a", "b", "c"} {
+		var f job.Flow
+		f.Add(job.FlowJob{Request: job.Request{Type: "t", Queue: queue}, Node: "n"})
+		if _, err := job.NewClient(store).EnqueueFlow(ctx, &f); err != nil {
+			t.Fatal(err)
+		}
+		claimed, err := store.Claim(ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: queue, Free: 1}}, Types: []string{"t"}, Lease: time.Minute})
+		if err != nil || len(claimed) != 1 {
+			t.Fatal(claimed, err)
+		}
+		if errs := store.Settle(ctx, []job.Settlement{{Ref: claimed[0].Ref(), Kind: job.KindComplete}}); errs != nil {
+			t.Fatal(errs)
+		}
+		for range 3 { // each adds up what the one before has counted
+			if _, err := store.Maintain(ctx, job.Maintenance{Limit: 10, Keep: map[job.State]time.Duration{job.Completed: 0}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rows, _ := pools[url].Query(ctx, `SELECT queue FROM `+pgx.Identifier{schema, "total"}.Sanitize())
+	if queues, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || len(queues) > 1 { // the last is forgotten with the next removal
+		t.Errorf("queues %q, %v", queues, err)
+	}
+}

@@ -181,7 +181,7 @@ func (j *Jobs) remove(ctx context.Context, limit int, keep map[job.State]time.Du
 			continue
 		}
 		b := steadyBatch()
-		n := 0
+		n, before := 0, removed
 		b.Queue(j.db.sql(removeSQL(state)), d.Microseconds(), limit-removed).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
 		if err := j.db.run(ctx, "remove finished jobs", b); err != nil {
 			return removed, err
@@ -194,7 +194,7 @@ func (j *Jobs) remove(ctx context.Context, limit int, keep map[job.State]time.Du
 			}
 			removed += n
 		}
-		if n > 0 {
+		if removed > before {
 			if err := j.forgetEmpty(ctx); err != nil {
 				return removed, err
 			}
