@@ -18,11 +18,13 @@ type leases struct {
 	store     Store
 	length    time.Duration
 	cancelled wait.Signal // cancellations of running jobs may have been requested
+	late      wait.Signal // the same, of jobs that were being claimed then
 	health    *health
 	log       *slog.Logger
 
 	mu      sync.Mutex
 	running map[string]running // by job ID
+	looked  time.Time          // when cancellations were last looked for
 }
 
 // running is a job between its claim and its settlement.
@@ -101,8 +103,21 @@ func (l *leases) run(ctx context.Context) {
 			if wait.For(ctx, gatherTime) != nil {
 				return
 			}
+			l.mu.Lock()
+			l.looked = time.Now()
+			l.mu.Unlock()
+		case <-l.late:
 		}
 		l.health.report("extend", l.extend(ctx))
+	}
+}
+
+// claimed notes that jobs were added whose claim began at a time. They were missing from a look for cancellations since then.
+func (l *leases) claimed(began time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.looked.Before(began) {
+		l.late.Send()
 	}
 }
 

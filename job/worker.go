@@ -75,7 +75,7 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 	w.slots = &slots{others: s.stored || !s.named}
 	w.slots.set(s.queues)
 	w.leases = &leases{
-		store: store, length: s.lease, cancelled: wait.NewSignal(), health: w.health, log: s.log, running: map[string]running{},
+		store: store, length: s.lease, cancelled: wait.NewSignal(), late: wait.NewSignal(), health: w.health, log: s.log, running: map[string]running{},
 	}
 	w.upkeep = &upkeep{
 		store: store, timeout: s.lease, wake: w.wake, nearer: wait.NewSignal(), health: w.health, report: w.reporter,
@@ -225,6 +225,7 @@ func (w *Worker) claim(ctx, background context.Context) {
 	for ctx.Err() == nil {
 		more := true // all slots are taken, so there may be more work when one is free
 		if free := w.slots.free(); len(free) > 0 && len(w.runner.types) > 0 {
+			began := time.Now()
 			records, err := Take(ctx, w.store, Claim{Worker: w.settings.name, Queues: free, Types: w.runner.types, Lease: w.settings.lease})
 			if err != nil {
 				w.health.reportUnder(ctx, "claim", err)
@@ -243,6 +244,7 @@ func (w *Worker) claim(ctx, background context.Context) {
 			for _, r := range records {
 				w.start(background, r, received)
 			}
+			w.leases.claimed(began)
 			more = filled(free, records)
 		}
 		poll.Reset(w.settings.poll)

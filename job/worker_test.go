@@ -386,6 +386,34 @@ func TestJ25ARequestToCancelReachesTheWorkerWithinASecond(t *testing.T) {
 	}
 }
 
+// distant is a store whose claims are answered late.
+type distant struct {
+	*memory.Jobs
+	takes time.Duration
+}
+
+func (d distant) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
+	defer time.Sleep(d.takes)
+	return d.Jobs.Claim(ctx, c)
+}
+
+func TestJ25ARequestToCancelAJobThatIsBeingClaimedReachesTheWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		id := b.enqueue(job.Request{})
+		stop := b.start(distant{b.store, 2 * time.Second}, func(ctx context.Context, _ job.Job[[]byte]) error { <-ctx.Done(); return ctx.Err() }, job.WithLease(time.Hour))
+		defer stop()
+		time.Sleep(time.Second)
+		if ids, err := b.store.Change(context.Background(), job.ActionCancel, job.Filter{IDs: []string{id}}, 1); err != nil || len(ids) != 1 {
+			t.Fatal(ids, err)
+		}
+		time.Sleep(2 * time.Second) // one after the worker has got the job
+		if r, history := b.get(id); r.State != job.Cancelled {
+			t.Errorf("%s, %v", r.State, story(history))
+		}
+	})
+}
+
 func TestJ25WithoutNotificationsTheLeaseExtensionReportsARequestToCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
