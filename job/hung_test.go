@@ -220,3 +220,30 @@ func TestJ15TicksGoOnAfterTheStoreHung(t *testing.T) {
 		})
 	}
 }
+
+// crowded is a store with more finished jobs than can be removed.
+type crowded struct{ *memory.Jobs }
+
+func (c crowded) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
+	done, err := c.Jobs.Maintain(ctx, m)
+	if m.Keep != nil {
+		time.Sleep(50 * time.Millisecond)
+		done.Removed = m.Limit
+	}
+	return done, err
+}
+
+func TestJ15TicksGoOnWhileManyJobsAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.Open().Jobs()
+		b := &bench{t: t, store: db}
+		var runs atomic.Int64
+		defer b.start(crowded{db}, func(context.Context, job.Job[[]byte]) error { runs.Add(1); return nil },
+			job.WithRetention(map[job.State]time.Duration{job.Completed: time.Hour}),
+			job.WithPeriodic(job.Periodic{Name: "p", Cron: "@every 1m", Request: job.Request{Type: "t"}}))()
+		time.Sleep(10*time.Minute + time.Second)
+		if workers, err := db.Workers(t.Context()); err != nil || len(workers) != 1 || runs.Load() < 9 {
+			t.Errorf("%d ticks in ten minutes, workers %v, %v", runs.Load(), workers, err)
+		}
+	})
+}

@@ -60,8 +60,10 @@ func (l *leader) run(ctx context.Context) {
 		switch {
 		case leads:
 			since = time.Time{}
-			l.retain(ctx)
-			next = min(next, l.enqueue(ctx))
+			more := l.retain(ctx)
+			if next = min(next, l.enqueue(ctx)); more {
+				next = 0
+			}
 		case err == nil: // another leads
 			l.health.report("remove finished jobs", nil)
 			l.health.report("enqueue periodic jobs", nil)
@@ -91,21 +93,17 @@ func (l *leader) follow(settings []Setting) {
 	l.changed.Send()
 }
 
-// retain removes finished jobs whose retention is over.
-func (l *leader) retain(ctx context.Context) {
+// retain removes finished jobs whose retention is over, a batch of them, and reports whether there may be more.
+func (l *leader) retain(ctx context.Context) (more bool) {
 	if len(l.keep) == 0 {
-		return
+		return false
 	}
-	for ctx.Err() == nil {
-		limited, cancel := context.WithTimeout(ctx, l.timeout)
-		done, err := l.store.Maintain(limited, Maintenance{Limit: maintainLimit, Keep: l.keep})
-		cancel()
-		l.report.lost(done.Lost)
-		l.health.reportUnder(ctx, "remove finished jobs", err)
-		if err != nil || done.Removed < maintainLimit {
-			return
-		}
-	}
+	limited, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	done, err := l.store.Maintain(limited, Maintenance{Limit: maintainLimit, Keep: l.keep})
+	l.report.lost(done.Lost)
+	l.health.reportUnder(ctx, "remove finished jobs", err)
+	return err == nil && done.Removed >= maintainLimit
 }
 
 // enqueue enqueues the ticks that are due and returns the time until the next one.
