@@ -21,7 +21,8 @@ type Periodic struct {
 	Location *time.Location
 	// Request is the job of each tick. Its UniqueKey is set to the tick.
 	Request Request
-	// Missed says whether to run ticks that passed while no worker ran.
+	// Missed says whether to run ticks that passed while no worker ran. Of those that passed during an outage of the store, while
+	// workers ran, the latest one is enqueued after it, and with MissedAll each of them.
 	Missed Missed
 }
 
@@ -116,11 +117,17 @@ func (e *entry) first(now time.Time) time.Time {
 	}
 	first := e.cron.Next(later(now.Add(-lookBack)))
 	if e.periodic.Missed == MissedOnce {
-		for next := first; next.Before(now) && (e.until.IsZero() || !next.After(e.until)); next = e.cron.Next(next) {
-			first = next
-		}
+		return e.latest(first, now)
 	}
 	return first
+}
+
+// latest returns the last tick that is due, of those from a first one on.
+func (e *entry) latest(tick, now time.Time) time.Time {
+	for next := tick; !next.After(now) && (e.until.IsZero() || !next.After(e.until)); next = e.cron.Next(next) {
+		tick = next
+	}
+	return tick
 }
 
 func (e *entry) in(t time.Time) time.Time {
@@ -137,7 +144,11 @@ func (s *schedule) run(ctx context.Context, client *Client, timeout time.Duratio
 	next = leadEvery
 	for i := range s.entries {
 		e := &s.entries[i]
-		for now := time.Now(); !e.next.After(now) && !e.ended(); {
+		now := time.Now()
+		if e.periodic.Missed != MissedAll { // more than one is due after an outage
+			e.next = e.latest(e.next, now)
+		}
+		for !e.next.After(now) && !e.ended() {
 			r := e.periodic.Request
 			r.UniqueKey = "periodic/" + e.periodic.Name + "/" + e.next.UTC().Format(time.RFC3339)
 			r.UniqueFor = 2 * lookBack

@@ -95,15 +95,43 @@ func TestJ15TakingOverTheLeadEnqueuesNoTickAgain(t *testing.T) {
 	}
 }
 
-// full is a store that rejects new jobs.
+// full is a store that rejects new jobs until it has room.
 type full struct {
 	job.Store
 	refused atomic.Int64
+	room    atomic.Bool
 }
 
-func (f *full) Enqueue(context.Context, []job.Insert) ([]job.Receipt, error) {
+func (f *full) Enqueue(ctx context.Context, list []job.Insert) ([]job.Receipt, error) {
+	if f.room.Load() {
+		return f.Store.Enqueue(ctx, list)
+	}
 	f.refused.Add(1)
 	return nil, errors.New("disk full")
+}
+
+func TestJ15TicksOfAnOutageByPolicy(t *testing.T) {
+	for missed, want := range map[job.Missed]int64{job.MissedSkip: 1, job.MissedOnce: 1, job.MissedAll: 18} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(5 * time.Minute)
+			store := &full{Store: memory.Open().Jobs()}
+			store.room.Store(true)
+			b := &bench{t: t, store: memory.Open().Jobs()}
+			var calls atomic.Int64
+			stop := b.start(store, func(context.Context, job.Job[[]byte]) error { calls.Add(1); return nil },
+				job.WithPeriodic(job.Periodic{Name: "p", Cron: "*/10 * * * *", Missed: missed, Request: job.Request{Type: "t"}}))
+			time.Sleep(time.Minute)
+			store.room.Store(false)
+			before := calls.Load()
+			time.Sleep(3 * time.Hour)
+			store.room.Store(true)
+			time.Sleep(time.Minute)
+			stop()
+			if n := calls.Load() - before; n != want {
+				t.Errorf("missed %q: %d runs after an outage, want %d", missed, n, want)
+			}
+		})
+	}
 }
 
 func TestJ15ATickThatCannotBeEnqueuedIsNotAHotLoop(t *testing.T) {
