@@ -156,8 +156,8 @@ func unboundedRetry(s *subject) *answer {
 		last.Ask = AskBounds
 		return a.breaks("retry.backoff_cap", fmt.Sprintf("%s: the delays grow to over 100 years in total: neither a cap nor %s bounds them", s.key, s.bound)).with(s.example(last))
 	case pushed >= policy.Unbounded:
-		last.Ask, last.At = AskPushed, Seconds(policy.Unbounded)
-		return a.breaks("retry.max_pushback", fmt.Sprintf("%s: a server may ask for a wait of 100 years: neither max_pushback nor %s bounds it", s.key, s.bound)).with(s.example(last))
+		last.Ask, last.At = AskPushed, Seconds(r.MaxPushback)
+		return a.breaks("retry.max_pushback", fmt.Sprintf("%s: a server may ask for waits of over 100 years in total: neither max_pushback nor %s bounds them", s.key, s.bound)).with(s.example(last))
 	}
 	return a
 }

@@ -65,3 +65,11 @@ func TestT1AnErrorThatAsksForAWaitIsRetriedWhateverAbortOnHolds(t *testing.T) {
 		t.Errorf("%s, %s", o.Kind, f.Message)
 	}
 }
+
+// TestT1TheLongestPushbackIsOneThatTheCallWaitsFor: four waits of 50 years each, not one of 100 that ends the call.
+func TestT1TheLongestPushbackIsOneThatTheCallWaitsFor(t *testing.T) {
+	f := finding(t, "version: 1\npolicies: {a.B: {retry: {max_attempts: 5, max_pushback: 438000h}}}\n", "unbounded-retry")
+	if f.Verdict != prove.Violated || f.Counterexample.Steps[0].Answer != "retry after 438000h0m0s" {
+		t.Errorf("%s: %s: %+v", f.Verdict, f.Message, f.Counterexample)
+	}
+}
