@@ -21,7 +21,7 @@ type Load struct {
 // Of returns the load of a normalised policy whose work ends after within, or never if within is 0. Budgets are those of the
 // policy's document.
 func Of(p *policy.Policy, within time.Duration, budgets map[string]policy.Budget) Load {
-	return Work{p, within}.load(func(ref policy.BudgetRef) (float64, bool) { return share(ref, budgets) })
+	return Work{p, within}.load(func(ref policy.BudgetRef) (float64, bool) { return share(ref, budgets) }, p.Hedge.MaxExtraLoad)
 }
 
 // Work is the calls of a key: their normalised policy, and the time after which a call ends, or 0 for never.
@@ -33,20 +33,20 @@ type Work struct {
 // shareOf says how many extra attempts per call a budget allows in the long run, and whether it bounds them at all.
 type shareOf func(policy.BudgetRef) (extra float64, bounded bool)
 
-// load returns what a call can become under the shares of its budgets.
-func (w Work) load(of shareOf) Load {
+// load returns what a call can become under the shares of its budgets, and with at most so many hedges per call, 0 for any number.
+func (w Work) load(of shareOf, extra float64) Load {
 	groups := Reachable(&w.Policy.Retry, w.Policy.Key.Surface(), w.Within)
 	hedges := 0
 	if w.Policy.Hedge.Enabled && !Late(w.Policy, w.Within) {
 		hedges = w.Policy.Hedge.MaxHedges
 	}
 	l := Load{Attempts: groups * (1 + hedges), Groups: groups}
-	l.Budgeted = l.budgeted(w.Policy, of)
+	l.Budgeted = l.budgeted(w.Policy, of, extra)
 	return l
 }
 
 // budgeted is the bound of the attempts that budgets leave in the long run.
-func (l Load) budgeted(p *policy.Policy, of shareOf) float64 {
+func (l Load) budgeted(p *policy.Policy, of shareOf, most float64) float64 {
 	retries, hedges := float64(l.Groups-1), float64(l.Attempts/l.Groups-1)
 	ref := p.Hedge.Budget
 	if ref.Name == "" {
@@ -61,7 +61,7 @@ func (l Load) budgeted(p *policy.Policy, of shareOf) float64 {
 	if hedgesBounded {
 		hedged = min(hedged, ofHedges)
 	}
-	if most := p.Hedge.MaxExtraLoad; most > 0 {
+	if most > 0 {
 		hedged = min(hedged, most)
 	}
 	extra := retries + hedged

@@ -78,7 +78,8 @@ func New(g *policyfile.Graph, budgets map[string]policy.Budget, work func(key st
 	for i, e := range g.Edges {
 		l := Load{Attempts: e.Attempts, Groups: e.Attempts, Budgeted: float64(e.Attempts)}
 		if e.Key != "" {
-			l = works[i].load(func(ref policy.BudgetRef) (float64, bool) { return pools.share(ref, &e) })
+			extra := works[i].Policy.Hedge.MaxExtraLoad * pools.keys[pool{e.From, e.Key}] / e.Calls
+			l = works[i].load(func(ref policy.BudgetRef) (float64, bool) { return pools.share(ref, &e) }, extra)
 		}
 		mean := expected(e.Failures, l.Groups)
 		m.Edges = append(m.Edges, Edge{From: e.From, To: e.To, Key: e.Key, Calls: e.Calls, Attempts: Requests{
@@ -94,26 +95,31 @@ func New(g *policyfile.Graph, budgets map[string]policy.Budget, work func(key st
 	return m, nil
 }
 
-// pools are the calls that earn the tokens of budgets.
+// pools are the calls that earn the tokens of budgets, and the hedges of max_extra_load.
 type pools struct {
 	budgets map[string]policy.Budget
-	calls   map[pool]float64 // per request of the node
+	calls   map[pool]float64 // of a budget, per request of the node
+	keys    map[pool]float64 // the same of a key
 	edges   map[string]int   // that take from a budget, in the whole graph
 }
 
-// pool is a budget in the process of a node.
-type pool struct{ node, budget string }
+// pool is a budget or a key in the process of a node.
+type pool struct{ node, name string }
 
 func newPools(g *policyfile.Graph, budgets map[string]policy.Budget, works []Work) pools {
-	p := pools{budgets, map[pool]float64{}, map[string]int{}}
+	p := pools{budgets, map[pool]float64{}, map[pool]float64{}, map[string]int{}}
 	for i, w := range works {
 		if w.Policy == nil {
 			continue
 		}
-		names := []string{w.Policy.Retry.Budget.Name, w.Policy.Hedge.Budget.Name}
-		slices.Sort(names)
-		for _, name := range slices.Compact(names) {
-			p.calls[pool{g.Edges[i].From, name}] += g.Edges[i].Calls
+		e := &g.Edges[i]
+		p.keys[pool{e.From, e.Key}] += e.Calls
+		names := []string{w.Policy.Retry.Budget.Name}
+		if other := w.Policy.Hedge.Budget.Name; w.Policy.Hedge.Enabled && other != names[0] {
+			names = append(names, other)
+		}
+		for _, name := range names {
+			p.calls[pool{e.From, name}] += e.Calls
 			p.edges[name]++
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenetdev/tenet/amplify"
@@ -50,6 +52,72 @@ policies:
 	}
 	if got := m.Edges[1].Attempts.Budgeted; fmt.Sprintf("%.9g", got) != "1.202" { // 0.2 · 101 / 100
 		t.Errorf("the bound of k.B is %g", got)
+	}
+}
+
+// A call whose hedges are off fills no budget of hedges.
+func TestT3CallsWithoutHedgesEarnNothingForTheirHedgesBudget(t *testing.T) {
+	const document = `version: 1
+budgets: {pool: {kind: retry_ratio, ratio: 0.1, burst: 5}}
+policies:
+  k.A: {retry: {max_attempts: 3, backoff: 1ms, budget: {name: pool}}}
+  k.B: {retry: {max_attempts: 1}, hedge: {enabled: false, budget: {name: pool}}}
+`
+	m := newMap(t, graph(t, "version: 1\nnodes: [web, a, b]\nedges: [{from: web, to: a, key: k.A}, {from: web, to: b, key: k.B, calls: 9}]\n"), document)
+	d, err := policyfile.Parse("policies.yaml", []byte(document), policyfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := retry.NewExecutor(retry.ExecutorOptions{Provider: d.Set, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
+	attempts, rounds := 0, 300
+	for range rounds {
+		for range 9 {
+			_ = e.Do(t.Context(), policy.ParseKey("k.B"), func(context.Context) error { return nil })
+		}
+		_ = e.Do(t.Context(), policy.ParseKey("k.A"), func(context.Context) error { attempts++; return errors.New("down") })
+	}
+	if attempts > 300+30+5 {
+		t.Fatalf("%d attempts: the executor lets k.B earn", attempts)
+	}
+	if got := m.Edges[0].Attempts.Budgeted; got != 1.1 {
+		t.Errorf("the bound of k.A is %g, want 1.1", got)
+	}
+}
+
+// A key has one max_extra_load: 9 calls that are fast save up the hedges of one that is slow.
+func TestT3TheExtraLoadOfAKeyBoundsNoEdgeByItself(t *testing.T) {
+	const document = `version: 1
+policies: {k.A: {retry: {max_attempts: 1}, hedge: {enabled: true, delay: 10ms, max_extra_load: 0.1}}}
+`
+	m := newMap(t, graph(t, "version: 1\nnodes: [web, fast, slow]\nedges: [{from: web, to: fast, key: k.A, calls: 9}, {from: web, to: slow, key: k.A}]\n"), document)
+	d, err := policyfile.Parse("policies.yaml", []byte(document), policyfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		e := retry.NewExecutor(retry.ExecutorOptions{Provider: d.Set})
+		var attempts atomic.Int64
+		rounds := 100
+		for range rounds {
+			for range 9 {
+				_ = e.Do(t.Context(), policy.ParseKey("k.A"), func(context.Context) error { return nil })
+			}
+			_ = e.Do(t.Context(), policy.ParseKey("k.A"), func(context.Context) error {
+				attempts.Add(1)
+				time.Sleep(time.Second)
+				return nil
+			})
+		}
+		made := float64(attempts.Load()) / float64(rounds)
+		if got := m.Edges[1].Attempts.Budgeted; made < 1.9 || got < made {
+			t.Errorf("%g attempts per slow call, and the bound is %g", made, got)
+		}
+		if err := e.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := m.Edges[0].Attempts.Budgeted; fmt.Sprintf("%.9g", got) != "1.11111111" { // 0.1 · 10 / 9
+		t.Errorf("the bound of the fast calls is %g", got)
 	}
 }
 
