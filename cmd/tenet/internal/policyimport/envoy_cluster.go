@@ -76,12 +76,19 @@ func (e *envoy) outliers(o object, c *envoyCluster) {
 	if !given {
 		failures = 5 // Envoy's default
 	}
+	chance, chancePath, given := o.count("enforcing_consecutive_5xx")
+	if !given {
+		chance = 100 // Envoy's default, in percent
+	}
+	if chance != 0 && chance != 100 {
+		e.lost(chancePath, "has no equivalent and is left out")
+	}
 	cooldown, ok := o.duration("base_ejection_time")
 	if !ok {
 		cooldown = 30 * time.Second // Envoy's default
 	}
 	atLeast(e.reader, o.at("base_ejection_time"), &cooldown, policy.CallLimits().MinCooldown)
-	o.skip("interval", "max_ejection_percent", "enforcing_consecutive_5xx", "enforcing_success_rate", "success_rate_minimum_hosts",
+	o.skip("interval", "max_ejection_percent", "enforcing_success_rate", "success_rate_minimum_hosts",
 		"success_rate_request_volume", "success_rate_stdev_factor", "consecutive_gateway_failure", "enforcing_consecutive_gateway_failure",
 		"split_external_local_origin_errors", "consecutive_local_origin_failure", "enforcing_consecutive_local_origin_failure",
 		"enforcing_local_origin_success_rate", "failure_percentage_threshold", "enforcing_failure_percentage",
@@ -89,7 +96,10 @@ func (e *envoy) outliers(o object, c *envoyCluster) {
 		"max_ejection_time", "max_ejection_time_jitter", "successful_active_health_check_uneject_host", "always_eject_one_host",
 		"monitors", "detect_degraded_hosts")
 	o.rest()
-	if failures == 0 {
+	if chance == 0 {
+		path = chancePath
+	}
+	if failures == 0 || chance == 0 {
 		e.remark(path, "is 0, which switches it off; there is no breaker")
 		return
 	}

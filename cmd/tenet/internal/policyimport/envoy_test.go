@@ -239,6 +239,22 @@ func TestEnvoyClusterEdges(t *testing.T) {
 	parses(t, got)
 }
 
+// TestT7EnvoysEjectionWithoutAChanceIsNoBreaker: 0 percent is how Envoy's ejection is switched off.
+func TestT7EnvoysEjectionWithoutAChanceIsNoBreaker(t *testing.T) {
+	for chance, want := range map[string]int{"0": 0, "100": 1, "50": 1} {
+		got, err := policyimport.Envoy([]byte(`{"clusters": [
+			{"name": "c", "circuit_breakers": {"thresholds": [{"retry_budget": {}}]}, "outlier_detection": {"enforcing_consecutive_5xx": ` + chance + `}}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := got.Policies["c"].Circuit
+		isLost := slices.Contains(fidelities(got), "clusters[0].outlier_detection.enforcing_consecutive_5xx lost")
+		if breaks := c.Kind != ""; breaks != (want > 0) || isLost != (chance == "50") {
+			t.Errorf("%s percent: %+v, lost %t", chance, c, isLost)
+		}
+	}
+}
+
 func TestT7EnvoysRetryBudgetsAtTheirBounds(t *testing.T) {
 	for budget, want := range map[string]policy.Budget{
 		`"budget_percent": {"value": 0}`:      {Kind: policy.BudgetRetryRatio, Ratio: 0.001, Burst: 3},
