@@ -137,13 +137,17 @@ func (o object) spring(name string, otherwise time.Duration) time.Duration {
 			return time.Duration(n) * 24 * time.Hour
 		}
 	}
-	if m := isoDuration.FindStringSubmatch(strings.ToUpper(text)); m != nil {
-		var d time.Duration
+	if m := isoDuration.FindStringSubmatch(strings.ToUpper(text)); m != nil && m[0] != "P" && !strings.HasSuffix(m[0], "T") {
+		sum := 0.0
 		for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
 			n, _ := strconv.ParseFloat(m[i+1], 64) // an absent part is 0
-			d += time.Duration(min(n, 1e6) * float64(unit))
+			sum += n * float64(unit)
 		}
-		return d
+		if sum >= math.MaxInt64 {
+			o.r.fault(path, "%q is too long for a duration; at most 292 years", text)
+			return otherwise
+		}
+		return time.Duration(math.Round(sum))
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
@@ -191,7 +195,12 @@ func r4jRetry(o object, p *policy.Policy) {
 		r.Jitter, r.JitterFactor = policy.JitterProportional, 0.5
 		if given {
 			r.JitterFactor = factor
-			fit(o.r, path, &r.JitterFactor, policy.Range[float64]{Max: 1})
+		}
+		if factor < 0 || factor >= 1 {
+			o.r.fault(path, "%v is not 0 or more and below 1", factor)
+		}
+		if r.JitterFactor == 0 { // a policy's 0 is its default
+			r.Jitter = policy.JitterNone
 		}
 		if !exponential { // the cap bounds jitter too
 			r.MaxBackoff += time.Duration(float64(r.InitialBackoff) * r.JitterFactor)

@@ -33,6 +33,35 @@ func TestT7ARandomizedWaitLiesOnBothSidesOfWaitDuration(t *testing.T) {
 	}
 }
 
+// TestT7ARandomizedWaitOfFactor0IsNotRandomized: a policy's jitter_factor of 0 is its default.
+func TestT7ARandomizedWaitOfFactor0IsNotRandomized(t *testing.T) {
+	p, list := r4j(t, "retry", "waitDuration: 1s, enableRandomizedWait: true, randomizedWaitFactor: 0")
+	if p.Retry.Jitter != policy.JitterNone {
+		t.Errorf("jitter %s of %v: %q", p.Retry.Jitter, p.Retry.JitterFactor, list)
+	}
+	for _, factor := range []string{"-0.1", "1", "1.5"} {
+		_, err := policyimport.Resilience4j([]byte(`{resilience4j: {retry: {instances: {a: {enableRandomizedWait: true, randomizedWaitFactor: ` + factor + `}}}}}`))
+		if err == nil || !strings.Contains(err.Error(), "instances.a.randomizedWaitFactor: "+factor+" is not 0 or more and below 1") {
+			t.Errorf("%s: %v", factor, err)
+		}
+	}
+}
+
+func TestT7DurationsOfResilience4jAreReadAsJavaDoes(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"PT0.5S": 500 * ms, "PT1.001S": 1001 * ms, "P1DT1H1M1S": 25*time.Hour + time.Minute + time.Second, "PT5000000S": 5_000_000 * time.Second, "pt2m": 2 * time.Minute,
+		"P": 0, "PT": 0, "P1DT": 0, "P999999D": 0, "PT999999999999999999999S": 0, // refused
+	} {
+		got, err := policyimport.Resilience4j([]byte(`{resilience4j: {timelimiter: {instances: {a: {timeoutDuration: ` + text + `}}}}}`))
+		switch {
+		case want == 0 && (err == nil || !strings.Contains(err.Error(), "instances.a.timeoutDuration: ")):
+			t.Errorf("%s is not refused: %v, %v", text, got.Policies["a"].Retry.TimeoutPerAttempt, err)
+		case want != 0 && (err != nil || got.Policies["a"].Retry.TimeoutPerAttempt != want):
+			t.Errorf("%s is %v, %v", text, got.Policies["a"].Retry.TimeoutPerAttempt, err)
+		}
+	}
+}
+
 func TestT7TheTypeOfASlidingWindowIsReadAsSpringDoes(t *testing.T) {
 	for _, name := range []string{"TIME_BASED", "time-based", "timeBased", "time_based"} {
 		p, _ := r4j(t, "circuitbreaker", "slidingWindowSize: 30, slidingWindowType: "+name)
