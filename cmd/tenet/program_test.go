@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,6 +48,37 @@ func TestStdinIsADocument(t *testing.T) {
 	code, out, errs := runIn(t.Context(), nil, "version: 1\npolicies: {a.B: {}}\n", "policy", "show", "a.B", "--policy", "-", "-o", "jsonl")
 	if code != 0 || errs != "" || !strings.Contains(out, `"source":"file"`) {
 		t.Errorf("code %d, stdout %q, stderr %q", code, out, errs)
+	}
+}
+
+// largeImport writes an Envoy configuration of n routes.
+func largeImport(t *testing.T, n int) (file string) {
+	t.Helper()
+	text := strings.Builder{}
+	text.WriteString("virtual_hosts:\n- routes:\n")
+	for i := range n {
+		fmt.Fprintf(&text, "  - {name: r%d, route: {timeout: 1s, retry_policy: {retry_on: 5xx, num_retries: 1}}}\n", i)
+	}
+	file = filepath.Join(t.TempDir(), "envoy.yaml")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestASignalEndsAnImport(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(command.Interrupt{Signal: syscall.SIGTERM})
+	code, out, errs := runIn(ctx, nil, "", "policy", "import", "envoy", largeImport(t, 1000))
+	if code != 143 || out != "" || strings.Contains(errs, "fields:") {
+		t.Errorf("code %d, %d bytes on stdout, stderr %.200s", code, len(out), errs)
+	}
+}
+
+func TestT7AnImportOfTooManyPoliciesSaysWhatToDo(t *testing.T) {
+	code, out, errs := runIn(t.Context(), nil, "", "policy", "import", "envoy", largeImport(t, 5000))
+	if code != cli.ExitInvalid || out != "" || !strings.Contains(errs, "import a part at a time") || !strings.Contains(errs, "split the document") || strings.Contains(errs, "bug in tenet") {
+		t.Errorf("code %d, %d bytes on stdout, stderr ends in %q", code, len(out), errs[max(len(errs)-300, 0):])
 	}
 }
 

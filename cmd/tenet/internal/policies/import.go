@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -41,23 +42,45 @@ func importOne(a *cli.App, name, what string, convert func([]byte) (policyimport
 		if err != nil {
 			return err
 		}
-		converted, err := convert(text)
-		if err != nil {
-			return cli.Fail(cli.ExitInvalid, fmt.Errorf("%s: %w", args[0], err))
+		done := make(chan imported, 1)
+		go func() { done <- importText(text, convert) }() // it takes seconds for a large input
+		var in imported
+		select {
+		case in = <-done:
+		case <-cmd.Context().Done():
+			return context.Cause(cmd.Context())
 		}
-		if err := printReport(a, args[0], *report, converted.Report); err != nil {
+		if in.invalid != nil {
+			return cli.Fail(cli.ExitInvalid, fmt.Errorf("%s: %w", args[0], in.invalid))
+		}
+		if err := printReport(a, args[0], *report, in.report); err != nil {
 			return err
 		}
-		document, err := documentOf(converted)
-		if err != nil {
-			return err
+		if in.refused != nil {
+			return cli.Fail(cli.ExitInvalid, fmt.Errorf("%s: it becomes a document that is refused; if that is too large, import a part at a time: %w", args[0], in.refused))
 		}
-		if _, err := policyfile.Parse("the imported document", document, policyfile.Options{}); err != nil {
-			return fmt.Errorf("the conversion is not a valid document, which is a bug in tenet: %w", err)
-		}
-		return printDocument(a, *form, document)
+		return printDocument(a, *form, in.document)
 	})
 	return cmd
+}
+
+// imported is an input's document and report.
+type imported struct {
+	document         []byte
+	report           []policyimport.Note
+	invalid, refused error // the input's fault, or the document's
+}
+
+func importText(text []byte, convert func([]byte) (policyimport.Converted, error)) imported {
+	converted, err := convert(text)
+	if err != nil {
+		return imported{invalid: err}
+	}
+	document, err := documentOf(converted)
+	if err == nil {
+		_, err = policyfile.Parse("the imported document", document, policyfile.Options{})
+	}
+	return imported{document: document, report: converted.Report, refused: err}
 }
 
 // printReport prints the notes that a person should read, and writes all of them to a file, if one is named.
