@@ -9,11 +9,13 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
@@ -28,8 +30,13 @@ func DocumentCommands(a *cli.App) []*cobra.Command {
 	}
 }
 
-// target returns the documents of --server.
-func target(ctx context.Context) (*client.Documents, error) {
+// target returns the documents of --server. The first of names, if there is one, names a document.
+func target(ctx context.Context, names ...string) (*client.Documents, error) {
+	if len(names) > 0 {
+		if err := protocol.CheckName(names[0]); err != nil {
+			return nil, cli.Usagef("%s", strings.TrimPrefix(err.Error(), "protocol: "))
+		}
+	}
 	c, err := open.Target(ctx)
 	switch {
 	case err != nil:
@@ -148,7 +155,7 @@ another revision is in force than --base, the document is frozen, or a rollout i
 		if err != nil {
 			return err
 		}
-		d, err := target(ctx)
+		d, err := target(ctx, *name)
 		if err != nil {
 			return err
 		}
@@ -236,7 +243,7 @@ func ask[T any](a *cli.App, cmd *cobra.Command, read func(context.Context, *clie
 	open.ServerFlags(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		d, err := target(cmd.Context())
+		d, err := target(cmd.Context(), args...)
 		if err != nil {
 			return err
 		}
@@ -324,7 +331,7 @@ func rollbackCommand(a *cli.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, err := target(ctx)
+		d, err := target(ctx, args...)
 		if err != nil {
 			return err
 		}

@@ -119,7 +119,7 @@ func changeRolloutCommand(a *cli.App, action client.RolloutAction, short string)
 	dryRun := cmd.Flags().Bool("dry-run", false, "show the rollout without changing it")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		d, err := target(cmd.Context())
+		d, err := target(cmd.Context(), args...)
 		if err != nil {
 			return err
 		}
