@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tenetdev/tenet/internal/canonical"
-	"github.com/tenetdev/tenet/internal/fields"
 )
 
 // Change is a difference between two documents in one field.
@@ -38,14 +38,18 @@ func Diff(a, b *Document) ([]Change, error) {
 	}
 	paths := maps.Clone(from)
 	maps.Copy(paths, to)
-	var changes []Change
+	changes := []Change{}
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		if !bytes.Equal(from[path], to[path]) {
-			changes = append(changes, Change{Path: path, From: from[path], To: to[path]})
+			changes = append(changes, Change{Path: strings.ReplaceAll(path, between, "."), From: from[path], To: to[path]})
 		}
 	}
+	slices.SortStableFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return changes, nil
 }
+
+// between separates the names of a path. No name holds it, but names may hold dots.
+const between = "\x00"
 
 // leaves returns the canonical JSON of every field that is not an object with fields, by path.
 func (d *Document) leaves() (map[string]json.RawMessage, error) {
@@ -69,7 +73,10 @@ func addLeaves(found map[string]json.RawMessage, path string, value json.RawMess
 		return nil
 	}
 	for name, inner := range object {
-		if err := addLeaves(found, fields.Join(path, name), inner); err != nil {
+		if path != "" {
+			name = path + between + name
+		}
+		if err := addLeaves(found, name, inner); err != nil {
 			return err
 		}
 	}
