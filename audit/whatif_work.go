@@ -102,8 +102,11 @@ type step struct {
 }
 
 func (s *simulator) step(steps []step, e *Event) ([]step, error) {
-	if n := len(steps); n > 0 && e.Surface == string(policy.SurfaceJob) && !steps[n-1].judged && refused(steps[n-1].verdict.Reason) {
-		steps = steps[:n-1] // a job whose attempt was refused is tried again
+	if n := len(steps); n > 0 && e.Surface == string(policy.SurfaceJob) {
+		last := &steps[n-1]
+		if !last.judged && refused(last.verdict.Reason) || last.verdict.Action == decision.Done {
+			steps = steps[:n-1] // a job whose attempt was refused or snoozed is tried again
+		}
 	}
 	x := step{e: e}
 	var err error
