@@ -180,6 +180,24 @@ func TestRequestsAreCheckedAndNameTheField(t *testing.T) {
 	}
 }
 
+func TestJ8AWorkerDoesNotStartWithAQueueOrTypeThatNoJobCanHave(t *testing.T) {
+	handler := func(context.Context, job.Job[[]byte]) error { return nil }
+	for field, w := range map[string]*job.Worker{
+		"queue": job.NewWorker(memory.Open().Jobs(), quiet, job.WithQueues(map[string]int{"mail": 1, "a\x00b": 1})),
+		"type":  job.NewWorker(memory.Open().Jobs(), quiet),
+	} {
+		w.HandleRaw("t", handler)
+		if field == "type" {
+			w.HandleRaw("\x00", handler)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := w.Run(ended); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
 func TestJ15EachTickIsEnqueuedOnceAcrossWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -221,12 +222,27 @@ func CheckLease(d time.Duration) error {
 	return nil
 }
 
-// Check returns a *DurationError as CheckLease does, and an error for the name of a worker that has NUL or is not valid UTF-8.
+// Check returns a *DurationError as CheckLease does, and an error that names the field for a worker, queue or type whose name
+// has NUL or is not valid UTF-8.
 func (c *Claim) Check() error {
-	if problem := textProblem(c.Worker, len(c.Worker)); problem != "" {
-		return fmt.Errorf("job: claim: worker %q: %s", c.Worker, problem)
+	for _, s := range c.Queues {
+		if err := checkName("queue", s.Queue); err != nil {
+			return err
+		}
 	}
-	return CheckLease(c.Lease)
+	for _, t := range c.Types {
+		if err := checkName("type", t); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(checkName("worker", c.Worker), CheckLease(c.Lease))
+}
+
+func checkName(field, name string) error {
+	if problem := textProblem(name, len(name)); problem != "" {
+		return fmt.Errorf("job: claim: %s %q: %s", field, name, problem)
+	}
+	return nil
 }
 
 // Check returns a *DurationError for a negative delay, and an error that wraps ErrConflict for an unknown kind. It cuts a

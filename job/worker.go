@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,14 +149,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return errors.New("job: the worker has run already; make another one")
 	}
-	claim := Claim{Worker: w.settings.name, Lease: w.settings.lease}
-	if err := claim.Check(); err != nil {
-		return err
-	}
-	if err := checkPeriodic(w.settings.periodic); err != nil {
-		return err
-	}
 	w.runner.start(w.slots.served())
+	claim := Claim{Worker: w.settings.name, Queues: w.slots.free(), Types: w.runner.types, Lease: w.settings.lease}
+	if err := cmp.Or(claim.Check(), checkPeriodic(w.settings.periodic)); err != nil {
+		return err
+	}
 	w.settings.policies.warn(w.settings.log)
 	w.health.answered()
 	w.publish(ctx)

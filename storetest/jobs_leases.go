@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -179,11 +180,15 @@ func leaseCases() []jobsCase {
 				}
 			}
 		}},
-		{name: "J8/a worker whose name cannot be stored everywhere claims nothing", run: func(s *jobs) {
+		{name: "J8/a claim with a name that cannot be stored everywhere is refused and names the field", run: func(s *jobs) {
 			id := s.add(job.Insert{})
-			for _, name := range []string{"w\x00", "\xff"} {
-				if _, err := s.Claim(s.ctx, job.Claim{Worker: name, Queues: []job.Slots{{Queue: queue, Free: 1}}, Lease: long}); err == nil {
-					s.Errorf("%q has claimed", name)
+			for field, c := range map[string]job.Claim{
+				"worker": {Worker: "w\x00", Queues: []job.Slots{{Queue: queue, Free: 1}}, Lease: long},
+				"queue":  {Worker: "w", Queues: []job.Slots{{Queue: queue, Free: 1}, {Queue: "\xff", Free: 1}}, Lease: long},
+				"type":   {Worker: "w", Queues: []job.Slots{{Queue: queue, Free: 1}}, Types: []string{"t", "\x00"}, Lease: long},
+			} {
+				if _, err := s.Claim(s.ctx, c); err == nil || !strings.HasPrefix(err.Error(), "job: claim: "+field) {
+					s.Errorf("%s: %v", field, err)
 				}
 			}
 			s.claimed(id)
