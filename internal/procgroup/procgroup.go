@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -58,7 +59,10 @@ func (g *Group) Wait(ctx context.Context, kill <-chan struct{}, how func() Stop)
 		return g.err
 	default:
 	}
-	g.stop(how(), kill)
+	// Once the leader has ended, only the output of what it left behind is still read, for WaitDelay.
+	if err := g.cmd.Process.Signal(syscall.Signal(0)); !errors.Is(err, os.ErrProcessDone) {
+		g.stop(how(), kill)
+	}
 	<-g.exited
 	return g.err
 }
