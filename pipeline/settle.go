@@ -2,12 +2,16 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
 )
 
 // settler queues settlements for the source. Its goroutine sends all that have gathered since its last call together. run.mu
@@ -174,7 +178,7 @@ func (c *settleContext) end() {
 }
 
 func (r *run) acknowledge(ctx context.Context, done []Delivery) {
-	for i, err := range r.acker.Ack(ctx, done) {
+	for i, err := range caught(len(done), func() []error { return r.acker.Ack(ctx, done) }) {
 		if err != nil && i < len(done) {
 			r.reportUnsettled("acknowledgement", done[i], err)
 		}
@@ -182,9 +186,20 @@ func (r *run) acknowledge(ctx context.Context, done []Delivery) {
 }
 
 func (r *run) nackNow(ctx context.Context, b giveBack) {
-	if err := r.nacker.Nack(ctx, b.delivery, b.delay, b.cause); err != nil {
-		r.reportUnsettled("negative acknowledgement", b.delivery, err)
+	errs := caught(1, func() []error { return []error{r.nacker.Nack(ctx, b.delivery, b.delay, b.cause)} })
+	if errs[0] != nil {
+		r.reportUnsettled("negative acknowledgement", b.delivery, errs[0])
 	}
+}
+
+// caught calls a source, whose panic becomes the error of all n deliveries.
+func caught(n int, call func() []error) (errs []error) {
+	defer func() {
+		if v := recover(); v != nil {
+			errs = slices.Repeat([]error{&retry.PanicError{Part: "source", Value: v, Stack: debug.Stack()}}, n)
+		}
+	}()
+	return call()
 }
 
 func (r *run) reportUnsettled(kind string, d Delivery, err error) {
@@ -213,7 +228,7 @@ func (r *run) extend() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(r.endless, settleTimeout)
-		for i, err := range r.extender.Extend(ctx, held) {
+		for i, err := range caught(len(held), func() []error { return r.extender.Extend(ctx, held) }) {
 			if err != nil && i < len(held) {
 				r.log.Warn("pipeline: a delivery could not be extended; the source may deliver it again meanwhile",
 					r.about(context.Background(), held[i].Transaction, observe.LogError, err)...)
@@ -232,8 +247,16 @@ func (r *run) watchLag() {
 	defer tick.Stop()
 	for {
 		ctx, cancel := context.WithTimeout(r.fetches, settleTimeout)
-		if n, err := r.lagger.Lag(ctx); err == nil && n >= 0 { // a source that fails fails its fetches too, which are reported
+		n := int64(-1)
+		errs := caught(1, func() []error {
+			var err error
+			n, err = r.lagger.Lag(ctx)
+			return []error{err}
+		})
+		if errs[0] == nil && n >= 0 { // a source that fails fails its fetches too, which are reported
 			r.flow(observe.Flow{Lag: &n})
+		} else if _, panicked := errors.AsType[*retry.PanicError](errs[0]); panicked {
+			r.log.Warn("pipeline: the source's lag could not be read", "pipeline", r.name, observe.LogError, errs[0])
 		}
 		cancel()
 		select {

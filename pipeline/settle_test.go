@@ -86,6 +86,33 @@ func TestL7ADeliveryThatIsHeldBackBehindItsIDIsExtended(t *testing.T) {
 	})
 }
 
+// panicking panics in all methods but Fetch.
+type panicking struct{ *scripted }
+
+func (panicking) Ack(context.Context, []pipeline.Delivery) []error                    { panic("ack") }
+func (panicking) Nack(context.Context, pipeline.Delivery, time.Duration, error) error { panic("nack") }
+func (panicking) Extend(context.Context, []pipeline.Delivery) []error                 { panic("extend") }
+func (panicking) Lag(context.Context) (int64, error)                                  { panic("lag") }
+
+func TestL11APanicOfASourceFailsItsCallOnly(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := panicking{newScripted(answer{ids: []string{"a", "b", "c"}}, answer{ids: []string{"d"}}, answer{err: pipeline.ErrEnd})}
+		source.every = 4 * time.Second
+		s := &script{process: map[string][]act{"a": {{err: errDown}}, "*": ok(5 * time.Second)}}
+		var log bytes.Buffer
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(3, 3), pipeline.WithObserver(mute{}),
+			pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg)
+		if err != nil || summary.Success != 3 || summary.Failed != 1 || summary.Unsettled != 4 {
+			t.Error(summary, err)
+		}
+		for _, call := range []string{"ack", "nack", "extend", "lag"} {
+			if !strings.Contains(log.String(), "panic in source: "+call) {
+				t.Errorf("%s: %s", call, &log)
+			}
+		}
+	})
+}
+
 // deaf answers acknowledgements after an hour and ignores their contexts.
 type deaf struct{ *scripted }
 

@@ -85,7 +85,7 @@ func (e *Error) Is(target error) bool {
 // PanicError is a recovered panic: of a hedged attempt (raised again on the caller's goroutine) or, with RecoverPanics, of
 // a provider, classifier, budget, trigger, journal or Wait.
 type PanicError struct {
-	Part  string // operation, provider, classifier, budget, trigger, journal or wait
+	Part  string // operation, provider, classifier, budget, trigger, journal, wait or, in pipelines, source
 	Value any
 	Stack []byte // of the goroutine that panicked
 }
