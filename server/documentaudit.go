@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -73,14 +74,23 @@ func (s *Server) refused(ctx context.Context, o audit.Operation, err error) erro
 // digest names a text that has no revision yet.
 func digest(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
 
-// recordJudgement puts a judgement of a rollout on record, with its evidence, before it takes effect.
-func (s *Server) recordJudgement(ctx context.Context, d policystore.Document, j rollout.Judgement) error {
+// recordJudgement puts a judgement of a rollout on record, with its evidence, makes it, and puts on record too that it came too late,
+// if it did.
+func (s *Server) recordJudgement(ctx context.Context, d policystore.Document, j rollout.Judgement, take func() error) error {
 	evidence, err := json.Marshal(j.Measures)
 	if err != nil {
 		return err
 	}
-	return s.options.Log.OperatorAction(ctx, audit.Operation{
+	o := audit.Operation{
 		Actor: "server:" + documents.Judge, Action: "rollouts.judge", From: "step " + strconv.Itoa(d.Rollout.Step), To: string(j.Verdict), Detail: string(j.Reason),
 		Attributes: map[string]string{"document": d.Name, "rollout": d.Rollout.ID, "candidate": strconv.FormatInt(d.Rollout.Candidate, 10), "evidence": string(evidence)},
-	})
+	}
+	if err := s.options.Log.OperatorAction(ctx, o); err != nil {
+		return err
+	}
+	err = take()
+	if errors.Is(err, policystore.ErrConflict) {
+		return cmp.Or(s.options.Log.OperatorAction(ctx, operation.Refused(o, "the document has changed")), err)
+	}
+	return err
 }

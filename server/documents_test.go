@@ -1,11 +1,14 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +16,9 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/documents"
 )
 
 const documentText = "version: 1\npolicies: {pay.Charge: {retry: {max_attempts: %d}}}\n"
@@ -294,6 +299,53 @@ func TestS6TheLogTellsTheChangesOfADocumentFromThoseThatWereRefused(t *testing.T
 			}
 		}
 	}
+}
+
+// pausing is a store whose rollout somebody pauses while it is judged.
+type pausing struct{ policystore.Store }
+
+func (p pausing) Evidence(ctx context.Context, rollout string) ([]policystore.Evidence, error) {
+	found, err := p.Store.Evidence(ctx, rollout)
+	_, paused := documents.New(p.Store, nil).Pause(ctx, "shop")
+	return found, errors.Join(err, paused)
+}
+
+// TestS6TheLogSaysThatAJudgementDidNotTakeEffect: somebody has changed the document meanwhile.
+func TestS6TheLogSaysThatAJudgementDidNotTakeEffect(t *testing.T) {
+	inBubble(t, func(o *Options) { o.Policies = pausing{o.Policies} }, func(t *testing.T, e *env) {
+		store := e.options.Policies.(pausing).Store
+		docs := documents.New(store, nil)
+		if _, err := docs.Publish(t.Context(), documents.Change{Name: "shop"}, []byte("version: 1\n"), false); err != nil {
+			t.Fatal(err)
+		}
+		second := documents.Change{Name: "shop", Base: 1, Plan: &rollout.Plan{Steps: []rollout.Step{{Share: 0.5, Hold: time.Minute}}}}
+		p, err := docs.Publish(t.Context(), second, []byte("version: 1\nqueues: {mail: {}}\n"), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for revision, failed := range []int{1: 0, 2: 500} {
+			var group, client rollout.Counters
+			for i := range 1000 {
+				client.Observe(time.Millisecond, 0, i < failed)
+			}
+			for range 40 {
+				group.AddClient(client)
+			}
+			if err := store.AddEvidence(t.Context(), []policystore.Evidence{{Rollout: p.Document.Rollout.ID, Revision: int64(revision), Counters: group}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { e.server.Work(ctx) })
+		time.Sleep(time.Minute)
+		cancel()
+		group.Wait()
+		found := e.actions()
+		if len(found) != 2 || found[0].Action != "rollouts.judge" || found[0].To != string(rollout.Revert) || found[1].Detail != "refused: the document has changed" {
+			t.Errorf("%+v", found)
+		}
+	})
 }
 
 // actions are the records of operators' actions.

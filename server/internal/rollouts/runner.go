@@ -28,9 +28,9 @@ const task = "rollouts" // that servers elect a leader for
 
 // Options of a runner. The zero value is usable.
 type Options struct {
-	// Record is called before a judgement other than wait takes effect. If it returns an error, the judgement does not take
-	// effect, and is made again later.
-	Record func(ctx context.Context, d policystore.Document, j rollout.Judgement) error
+	// Record makes a judgement other than wait take effect, by calling take, once it is on record. If it returns an error
+	// instead, the judgement does not take effect, and is made again later.
+	Record func(ctx context.Context, d policystore.Document, j rollout.Judgement, take func() error) error
 	// Logger for judgements. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -99,12 +99,16 @@ func (r *Runner) judge(ctx context.Context, d policystore.Document) error {
 	if err != nil || j.Verdict == rollout.Wait || d.Freeze != nil && j.Verdict != rollout.Revert {
 		return err
 	}
-	if r.o.Record != nil {
-		if err := r.o.Record(ctx, d, j); err != nil {
-			return err
-		}
+	take := func() error {
+		_, err := r.changes.Judged(ctx, d, j)
+		return err
 	}
-	if _, err := r.changes.Judged(ctx, d, j); err != nil {
+	if r.o.Record != nil {
+		err = r.o.Record(ctx, d, j, take)
+	} else {
+		err = take()
+	}
+	if err != nil {
 		return err
 	}
 	r.o.Logger.Info("rollout judged", "document", d.Name, "candidate", d.Rollout.Candidate, "step", d.Rollout.Step, "verdict", j.Verdict, "reason", j.Reason)

@@ -266,12 +266,12 @@ func TestS2NothingTakesEffectBeforeItIsRecorded(t *testing.T) {
 		refuse.Store(true)
 		var recorded []rollout.Judgement
 		runner := rollouts.New(store, documents.New(store, nil), rollouts.Options{
-			Record: func(_ context.Context, _ policystore.Document, j rollout.Judgement) error {
+			Record: func(_ context.Context, _ policystore.Document, j rollout.Judgement, take func() error) error {
 				if refuse.Load() {
 					return errors.New("the audit log is full")
 				}
 				recorded = append(recorded, j)
-				return nil
+				return take()
 			},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
