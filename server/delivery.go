@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"net/http"
 	"strings"
@@ -74,12 +75,13 @@ func (s *Server) deliveryRoutes() {
 	})
 	admin := group{tag: "Clients", scope: policystore.ScopeAdmin, once: keyed, unbound: true}
 	register(s, admin.route(http.MethodPost, "/v1/signing-key/rotate", "rotate-signing-key", "Replace the signing key; the old one endorses the new one"), func(ctx context.Context, _ *struct{}) (*answer[api.SigningKey], error) {
-		if err := s.record(ctx, audit.Operation{Action: "signing-key.rotate"}); err != nil {
-			return nil, err
-		}
-		keys, err := keyring.Rotate(ctx, s.options.Policies)
+		o := audit.Operation{Action: "signing-key.rotate"}
+		keys, err := keyring.Rotate(ctx, s.options.Policies, func(from, to ed25519.PublicKey) error {
+			o.From, o.To = protocol.FormatKey(from), protocol.FormatKey(to)
+			return s.record(ctx, o)
+		})
 		if err != nil {
-			return nil, err
+			return nil, s.refused(ctx, o, err)
 		}
 		return answers(api.SigningKey{PublicKey: protocol.FormatKey(keys.Public())}, nil)
 	})

@@ -301,6 +301,17 @@ func TestS6TheLogTellsTheChangesOfADocumentFromThoseThatWereRefused(t *testing.T
 	}
 }
 
+func TestS6TheLogNamesTheSigningKeysBeforeAndAfterARotation(t *testing.T) {
+	e := newEnv(t, nil)
+	var before, after api.SigningKey
+	e.get("/v1/signing-key").into(t, &before)
+	e.do(call{method: "POST", path: "/v1/signing-key/rotate", header: map[string]string{"Idempotency-Key": "k"}}).into(t, &after)
+	found := e.actions()
+	if len(found) != 1 || before == after || found[0].From != before.PublicKey || found[0].To != after.PublicKey {
+		t.Errorf("from %v to %v: %+v", before, after, found)
+	}
+}
+
 // pausing is a store whose rollout somebody pauses while it is judged.
 type pausing struct{ policystore.Store }
 

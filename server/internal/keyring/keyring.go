@@ -45,7 +45,10 @@ type stored struct {
 func Load(ctx context.Context, store policystore.Credentials) (*Keys, error) {
 	s, err := store.Setting(ctx, setting)
 	if errors.Is(err, policystore.ErrNotFound) {
-		if s, err = save(ctx, store, 0, nil); errors.Is(err, policystore.ErrConflict) {
+		if s, err = draft(nil); err == nil {
+			s, err = store.SaveSetting(ctx, s)
+		}
+		if errors.Is(err, policystore.ErrConflict) {
 			s, err = store.Setting(ctx, setting) // another server was faster
 		}
 	}
@@ -55,35 +58,44 @@ func Load(ctx context.Context, store policystore.Credentials) (*Keys, error) {
 	return read(s)
 }
 
-// Rotate replaces the signing key by a new one, which the old key endorses. Clients that trust the old key follow.
-func Rotate(ctx context.Context, store policystore.Credentials) (*Keys, error) {
+// Rotate replaces the signing key by a new one, which the old key endorses. Clients that trust the old key follow. It calls record before,
+// and changes nothing if that returns an error.
+func Rotate(ctx context.Context, store policystore.Credentials, record func(from, to ed25519.PublicKey) error) (*Keys, error) {
 	old, err := Load(ctx, store)
 	if err != nil {
 		return nil, err
 	}
-	s, err := save(ctx, store, old.Version, old)
+	s, err := draft(old)
 	if err != nil {
+		return nil, fmt.Errorf("keyring: rotate: %w", err)
+	}
+	keys, err := read(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := record(old.Public(), keys.Public()); err != nil {
+		return nil, err
+	}
+	if s, err = store.SaveSetting(ctx, s); err != nil {
 		return nil, fmt.Errorf("keyring: rotate: %w", err)
 	}
 	return read(s)
 }
 
-// save stores a new key, endorsed by the old one if there is one.
-func save(ctx context.Context, store policystore.Credentials, version int64, old *Keys) (policystore.Setting, error) {
+// draft makes a new key, endorsed by the old one if there is one.
+func draft(old *Keys) (policystore.Setting, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return policystore.Setting{}, err
 	}
-	content := stored{Seed: private.Seed(), Since: time.Now().UTC().Truncate(time.Microsecond)}
+	s, content := policystore.Setting{Name: setting}, stored{Seed: private.Seed(), Since: time.Now().UTC().Truncate(time.Microsecond)}
 	if old != nil {
+		s.Version = old.Version
 		content.Endorsements = append([]protocol.Endorsement{protocol.Endorse(old.private, public)}, old.endorsements...)
 		content.Endorsements = content.Endorsements[:min(len(content.Endorsements), protocol.MaxEndorsements)]
 	}
-	value, err := json.Marshal(content)
-	if err != nil {
-		return policystore.Setting{}, err
-	}
-	return store.SaveSetting(ctx, policystore.Setting{Name: setting, Version: version, Value: value})
+	s.Value, err = json.Marshal(content)
+	return s, err
 }
 
 func read(s policystore.Setting) (*Keys, error) {

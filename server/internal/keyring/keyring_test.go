@@ -1,6 +1,7 @@
 package keyring_test
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"testing"
 
@@ -8,6 +9,8 @@ import (
 	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/server/internal/keyring"
 )
+
+func unrecorded(_, _ ed25519.PublicKey) error { return nil }
 
 func TestS4ServersOfOneStoreShareTheirKeys(t *testing.T) {
 	store := memory.Open().Policies()
@@ -29,7 +32,7 @@ func TestS4ClientsFollowRotations(t *testing.T) {
 	}
 	newest := first
 	for range 3 {
-		if newest, err = keyring.Rotate(t.Context(), store); err != nil {
+		if newest, err = keyring.Rotate(t.Context(), store, unrecorded); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,5 +51,20 @@ func TestS4ClientsFollowRotations(t *testing.T) {
 	}
 	if err := e.Verify(stranger.Public()); !errors.Is(err, protocol.ErrUntrusted) {
 		t.Errorf("a stranger's key: %v", err)
+	}
+}
+
+func TestS6AKeyIsNotRotatedBeforeThatIsOnRecord(t *testing.T) {
+	store := memory.Open().Policies()
+	first, err := keyring.Load(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("the audit log is full")
+	if _, err := keyring.Rotate(t.Context(), store, func(_, _ ed25519.PublicKey) error { return full }); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	if now, err := keyring.Load(t.Context(), store); err != nil || !now.Public().Equal(first.Public()) {
+		t.Errorf("rotated: %v", err)
 	}
 }
