@@ -371,11 +371,11 @@ func TestA1EventsNameTheirWork(t *testing.T) {
 				Work: observe.Work{
 					Key: policy.ParseKey("billing.charge"), Surface: policy.SurfaceCall, Operation: "billing.charge", TenantID: "acme", IdempotencyKey: "k",
 				},
-				Idempotency: &observe.IdempotencyAction{Tenant: "acme", Operation: "billing.charge", Key: "k", Action: "record", Fence: 1, Attempts: 1},
+				Idempotency: &observe.IdempotencyAction{Tenant: "acme", Operation: "billing.charge", Key: "k", Action: "record", Fence: time.Now().UnixMicro(), Attempts: 1},
 			},
 			{
 				Type: observe.Idempotent, Time: time.Now(), Work: work,
-				Idempotency: &observe.IdempotencyAction{Tenant: "acme", Operation: "billing.charge", Key: "k", Action: "hit", Fence: 1, Attempts: 1},
+				Idempotency: &observe.IdempotencyAction{Tenant: "acme", Operation: "billing.charge", Key: "k", Action: "hit", Fence: time.Now().UnixMicro(), Attempts: 1},
 			},
 		}
 		if diff := cmp.Diff(want, b.events, cmp.AllowUnexported(observe.Event{}, observe.Attributes{})); diff != "" {

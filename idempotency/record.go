@@ -40,7 +40,7 @@ type Record struct {
 	Fingerprint string    `json:"fingerprint"`
 	State       State     `json:"state"`
 	Owner       string    `json:"owner"`
-	Fence       int64     `json:"fence"`          // grows with every claim
+	Fence       int64     `json:"fence"`          // grows with every claim of the key, from the microseconds since 1970 of the first one
 	Lease       time.Time `json:"lease,omitzero"` // when the claim lapses; zero unless in flight
 	Attempts    int       `json:"attempts"`
 	PolicyHash  string    `json:"policy_hash,omitempty"`
@@ -144,10 +144,11 @@ func Begin(current *Record, req BeginRequest, now time.Time) (b Begun, write boo
 	return b, false
 }
 
-// claimed returns the record under a new claim. Attempts go on unless the record has expired.
+// claimed returns the record under a new claim. Attempts go on unless the record has expired. The first fence comes from the clock, so
+// that it is above those of a record of the same key that was removed.
 func (r *Record) claimed(req BeginRequest, now time.Time) Record {
 	next := Record{
-		ID: req.ID, Fingerprint: req.Fingerprint, State: InFlight, Owner: req.Owner, Fence: 1, Attempts: 1,
+		ID: req.ID, Fingerprint: req.Fingerprint, State: InFlight, Owner: req.Owner, Fence: now.UnixMicro(), Attempts: 1,
 		Lease: stamp(now.Add(req.Lease)), PolicyHash: req.PolicyHash, Created: now,
 	}
 	if r == nil {

@@ -110,10 +110,24 @@ func beginCases() []keysCase {
 				}
 				s.same(want, r)
 				s.same(want, s.got(old.ID))
-				if !r.Created.After(old.Created) || r.Fence != old.Fence+1 && r.Fence != 1 { // 1 where the store has removed it
+				if !r.Created.After(old.Created) || r.Fence <= old.Fence {
 					s.Fatalf("claimed %+v after %+v", r, old)
 				}
 				s.unchanged(old.ID, func() { s.must(s.Settle(s.ctx, old.Claim(), completed("late")), idempotency.ErrFenced) })
+			}
+		}},
+		{name: "I2/the fence of a key grows although its record was removed", run: func(s *keys) {
+			old := s.claim(request(newKey()))
+			s.must(s.Settle(s.ctx, old, idempotency.Settlement{State: idempotency.Completed, TTL: s.short}), nil)
+			s.lapse(s.short)
+			for n := 1; n > 0; {
+				var err error
+				if n, err = s.Expire(s.ctx, 100); err != nil {
+					s.Fatal(err)
+				}
+			}
+			if c := s.claim(request(old.ID)); c.Fence <= old.Fence {
+				s.Errorf("fence %d after %d", c.Fence, old.Fence)
 			}
 		}},
 		{name: "I6/a begin whose context has ended writes nothing", run: func(s *keys) {
@@ -146,7 +160,7 @@ func beginCases() []keysCase {
 				s.claim(request(id))
 			}
 			for _, id := range ids {
-				if r := s.got(id); r.ID != id || r.Fence != 1 || r.Attempts != 1 {
+				if r := s.got(id); r.ID != id || r.Attempts != 1 {
 					s.Fatalf("%#v holds %+v", id, r)
 				}
 			}

@@ -104,7 +104,11 @@ func (k keyState) step(call keyCall, answer keyAnswer, lease int64) (next []keyS
 	verdict := idempotency.Verdict(answer.Verdict)
 	switch call.What {
 	case "begin":
-		claimed := leased(call.Owner, k.fence+1)
+		fence := k.fence + 1
+		if k.fence == 0 { // the first one is up to the store, and not known if the call was not answered
+			fence = answer.Fence
+		}
+		claimed := leased(call.Owner, fence)
 		unknown := keyState{state: idempotency.Unknown, owner: k.owner, fence: k.fence}
 		can(k.state == "" || k.state == idempotency.Released, verdict == idempotency.Run && answer.Fence == claimed.fence, claimed)
 		can(mayBeOver && call.ReplaySafe, verdict == idempotency.Run && answer.Fence == claimed.fence, claimed)

@@ -79,8 +79,8 @@ func (m *keyModel) begin(t *rapid.T) {
 	}
 	current := m.records[req.ID]
 	want, write := idempotency.Begin(current, req, time.Now())
-	if current != nil && current.Expired(time.Now()) && got.Record.Fence == 1 {
-		want.Record.Fence = 1 // the store has removed what had expired
+	if current == nil || current.Expired(time.Now()) && got.Record.Fence > current.Fence {
+		want.Record.Fence = got.Record.Fence // by the store's clock where it had no record
 	}
 	if !m.s.virtual {
 		want.Record, want.RetryAfter = timesOf(want.Record, got.Record), got.RetryAfter

