@@ -86,6 +86,7 @@ var allowed = map[string][]string{
 	"internal/fields":              {},
 	"internal/files":               {},
 	"internal/printable":           {},
+	"internal/storable":            {},
 	"internal/netguard":            {},
 	"internal/debian":              {},
 	"internal/debian/install":      {"internal/debian"},
@@ -117,7 +118,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by any package above them.
-var internals = []string{"internal/near", "internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/address", "internal/argument", "internal/uuidv7", "internal/virtual", "internal/wait", "internal/groupcommit", "internal/paging", "internal/secrets"}
+var internals = []string{"internal/near", "internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/address", "internal/argument", "internal/uuidv7", "internal/virtual", "internal/wait", "internal/groupcommit", "internal/paging", "internal/secrets", "internal/storable"}
 
 // vendors lists the only folders whose packages may import an SDK, except in tests: the code for a technology is in its
 // adapter, and documents are read in one place.

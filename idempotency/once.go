@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/storable"
 )
 
 // Effect describes an effect that is to happen once, and how to keep its result.
@@ -88,7 +88,7 @@ func once[T any](ctx context.Context, g *Guard, e *Effect[T], op func(context.Co
 	if o.Value, o.Err = op(t.ctx); o.Err != nil {
 		how = g.endingOf(o.Err)
 	} else if raw, present, err = encode(e.Codec, o.Value); err != nil {
-		encoding = Failure{FailureResultNotEncoded, clean(err.Error())}
+		encoding = Failure{FailureResultNotEncoded, storable.Text(err.Error())}
 	}
 	returned = true // what follows does not run the user's code
 	switch {
@@ -165,9 +165,6 @@ func (g *Guard) final(err error) bool {
 	return g.options.Classify != nil && g.options.Classify.Classify(nil, err).Kind == classify.NonRetryable
 }
 
-// maxMessage bounds the text of a recorded failure, in bytes.
-const maxMessage = 16 << 10
-
 // failureOf returns an error in the form that records keep: the type beneath its marks, and its text, made storable
 // everywhere.
 func failureOf(err error) *Failure {
@@ -182,14 +179,5 @@ func failureOf(err error) *Failure {
 		}
 		named = inner
 	}
-	return &Failure{Type: clean(fmt.Sprintf("%T", named)), Message: clean(err.Error())}
-}
-
-// clean makes text storable everywhere: valid UTF-8, no NUL, of bounded length.
-func clean(s string) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	if len(s) > maxMessage {
-		s = strings.ToValidUTF8(s[:maxMessage-len("…")], "") + "…"
-	}
-	return s
+	return &Failure{Type: storable.Text(fmt.Sprintf("%T", named)), Message: storable.Text(err.Error())}
 }

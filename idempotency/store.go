@@ -3,6 +3,8 @@ package idempotency
 import (
 	"context"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/storable"
 )
 
 // Store keeps records. Implementations are safe for concurrent use, by many processes if the medium is shared. They judge
@@ -38,10 +40,14 @@ type Admin interface {
 	Expire(ctx context.Context, limit int) (int, error)
 }
 
-// Resolve computes an operator's resolution.
+// Resolve computes an operator's resolution. The texts of its failure become storable everywhere: valid UTF-8 without NUL, at most 16 KiB
+// each.
 func Resolve(current *Record, c Claim, s Settlement, now time.Time) (next Record, err error) {
 	if current == nil || current.Claim() != c || current.Live(now) || current.State != InFlight && current.State != Unknown {
 		return Record{}, ErrFenced
+	}
+	if s.Failure != nil {
+		s.Failure = &Failure{storable.Text(s.Failure.Type), storable.Text(s.Failure.Message)}
 	}
 	next, _, err = Settle(current, c, s, now)
 	if err != nil {

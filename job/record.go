@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/near"
+	"github.com/tenetdev/tenet/internal/storable"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -150,18 +151,8 @@ type Attempt struct {
 	Count    int           // of refusals; otherwise 1
 }
 
-// maxErrorText bounds stored error texts and stacks, in bytes.
-const maxErrorText = 16 << 10
-
 // CleanText makes error text storable everywhere: valid UTF-8, no NUL, at most 16 KiB.
-func CleanText(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = strings.ReplaceAll(s, "\x00", "\uFFFD")
-	if len(s) > maxErrorText {
-		s = strings.ToValidUTF8(s[:maxErrorText-len("…")], "") + "…"
-	}
-	return s
-}
+func CleanText(s string) string { return storable.Text(s) }
 
 // Stamp returns t as stores keep it: in UTC, truncated to microseconds.
 func Stamp(t time.Time) time.Time {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/idempotency"
 )
@@ -209,6 +210,14 @@ func resolveCases() []keysCase {
 						s.Fatalf("begin after %s: %s, %v", settlement.State, b.Verdict, err)
 					}
 				}
+			}
+		}},
+		{name: "I4/an operator's failure is stored as text that every store can keep", run: func(s *keys) {
+			old := s.unknown()
+			odd := idempotency.Failure{Type: "t\x00", Message: "\xff" + strings.Repeat("ä", 16<<10)}
+			s.must(s.Resolve(s.ctx, old.Claim(), idempotency.Settlement{State: idempotency.Failed, Failure: &odd, TTL: long}), nil)
+			if f := s.got(old.ID).Failure; f.Type != "t\uFFFD" || !strings.HasPrefix(f.Message, "\uFFFDä") || len(f.Message) > 16<<10 || !utf8.ValidString(f.Message) {
+				s.Errorf("%q, %d bytes", f.Type, len(f.Message))
 			}
 		}},
 		{name: "I4/a live claim or a settled record cannot be resolved", run: func(s *keys) {

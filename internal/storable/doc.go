@@ -1,0 +1,2 @@
+// Package storable makes text from data keepable by every store.
+package storable
