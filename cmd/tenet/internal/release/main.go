@@ -34,6 +34,13 @@ func run(dir string, args []string) error {
 	case dirty != "":
 		return errors.New("there are changes that are not committed; commit or remove them first")
 	}
+	taken, err := output(dir, "git", "tag", "--list", version, "*/"+version)
+	switch {
+	case err != nil:
+		return err
+	case taken != "":
+		return fmt.Errorf("%s: already tagged: %s", version, strings.Join(strings.Fields(taken), " "))
+	}
 	modules, err := setVersion(dir, version)
 	if err != nil {
 		return err

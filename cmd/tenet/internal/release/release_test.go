@@ -172,6 +172,21 @@ func TestARelease(t *testing.T) {
 			t.Errorf("%s lacks %q (%v):\n%s", path, want, err, raw)
 		}
 	}
+	head := func() string {
+		t.Helper()
+		state, err := output(dir, "git", "log", "-1", "--format=%H %D")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	before := head()
+	if _, err := output(dir, "git", "tag", "adapter/x/v0.4.0", "HEAD~"); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(dir, []string{"v0.4.0"}); err == nil || !strings.Contains(err.Error(), "adapter/x/v0.4.0") || head() != before {
+		t.Errorf("a release with a tag that exists: %v; from %sto %s", err, before, head())
+	}
 	write(t, filepath.Join(dir, "new"), "")
 	if err := run(dir, []string{"v0.3.0"}); err == nil {
 		t.Error("a release with uncommitted changes was accepted")
