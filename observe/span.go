@@ -3,6 +3,8 @@ package observe
 import (
 	"context"
 	"encoding/hex"
+
+	"github.com/tenetdev/tenet/internal/argument"
 )
 
 // Span identifies a span, in the sizes of the W3C's Trace Context.
@@ -21,13 +23,15 @@ func (s Span) ID() string { return hex.EncodeToString(s.SpanID[:]) }
 type spanKey struct{}
 
 // WithSpan returns a context in which [SpanOf] finds the span. A [Starter] that starts spans calls it, so that log lines name
-// their span.
+// their span. A nil context panics.
 func WithSpan(ctx context.Context, s Span) context.Context {
+	argument.Need(ctx != nil, "observe: WithSpan: the context")
 	return context.WithValue(ctx, spanKey{}, s)
 }
 
-// SpanOf returns the innermost span of the context, and whether there is one.
+// SpanOf returns the innermost span of the context, and whether there is one. A nil context panics.
 func SpanOf(ctx context.Context) (Span, bool) {
+	argument.Need(ctx != nil, "observe: SpanOf: the context")
 	s, ok := ctx.Value(spanKey{}).(Span)
 	return s, ok
 }

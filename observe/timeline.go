@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -103,8 +104,9 @@ func (c *Capture) Record(t Timeline) {
 type CaptureKey struct{}
 
 // RecordTimeline returns a context under which the next call's timeline is recorded. Calls nested in an operation are not
-// recorded into the same capture.
+// recorded into the same capture. A nil context panics.
 func RecordTimeline(ctx context.Context) (context.Context, *Capture) {
+	argument.Need(ctx != nil, "observe: RecordTimeline: the context")
 	c := &Capture{}
 	captures.Store(true)
 	return context.WithValue(ctx, CaptureKey{}, c), c

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/memory"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
 )
@@ -32,8 +33,9 @@ type JobResult struct {
 const runLimit = 7 * 24 * time.Hour
 
 // NewJobs makes a store, a client and a worker, which logs to the test's output unless an option says otherwise. The worker
-// serves the queue "default"; name others with job.WithQueues.
+// serves the queue "default"; name others with job.WithQueues. A nil t panics.
 func NewJobs(t testing.TB, options ...job.WorkerOption) *Jobs {
+	argument.Need(t != nil, "tenettest: NewJobs: the test")
 	t.Helper()
 	store := memory.Open().Jobs()
 	log := job.WithLogger(slog.New(slog.NewTextHandler(t.Output(), nil)))
