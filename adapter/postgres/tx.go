@@ -18,7 +18,9 @@ import (
 
 var errNoTx = errors.New("postgres: the transaction is nil")
 
-// EnqueueTx stores jobs as part of the caller's transaction: when it commits they exist and workers are woken. Jobs with
+// EnqueueTx stores jobs as part of the caller's transaction: when it commits they exist and workers are woken. Only if this process
+// announced other jobs less than 5 ms before, and the transaction commits more than 5 ms after that, workers find them by polling, because
+// the server commits one transaction with an announcement at a time. Jobs with
 // unique keys make other transactions that enqueue the same keys wait until it ends. Requests are checked as by
 // job.Client.EnqueueMany; receipts are in their order. For a transaction of database/sql use [Jobs.SQL].
 func (j *Jobs) EnqueueTx(ctx context.Context, tx pgx.Tx, requests ...job.Request) ([]job.Receipt, error) {
