@@ -176,3 +176,40 @@ func TestL9ATransactionThatWaitsForItsGuardIsGivenBackAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestL8TheWaitForAGuardCountsTowardsTheTransactionTimeout: somebody else holds the key for 8 s, and the work takes 5 s.
+func TestL8TheWaitForAGuardCountsTowardsTheTransactionTimeout(t *testing.T) {
+	for _, limit := range []time.Duration{10 * time.Second, 5 * time.Second} {
+		bubble(t, limit.String(), func(t *testing.T) {
+			db := memory.Open()
+			defer db.Close()
+			guard, err := idempotency.NewGuard(db.Idempotency(), idempotency.GuardOptions{Wait: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := transactions("a")
+			s := &script{handlers: "e", process: map[string][]act{"a": ok(5 * time.Second)}}
+			started := make(chan struct{})
+			first := pipeline.NewConsumer(pipeline.NewMemorySource(x...), pipeline.Handle(func(context.Context, *pipeline.Transaction) error {
+				close(started)
+				time.Sleep(8 * time.Second)
+				return classify.After(errDown, 0) // releases the key
+			}), consumerPolicy(1, 1), quiet, pipeline.WithGuard(guard))
+			go func() { _, _ = first.Run(bg) }()
+			<-started
+			began := time.Now()
+			p := consumerPolicy(1, 1)
+			p.Loop.TransactionTimeout = limit
+			var l ledger
+			if _, err := pipeline.NewConsumer(pipeline.NewMemorySource(x...), s.task(), p, l.option(), quiet, pipeline.WithGuard(guard)).Run(bg); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]pipeline.Outcome{pipeline.Exception}, l.of("a")); diff != "" || !errors.Is(l.ends[0].Err, pipeline.ErrTransactionTimeout) {
+				t.Errorf("%s, %v", diff, l.ends[0].Err)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
