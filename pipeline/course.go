@@ -91,7 +91,7 @@ func (w *worker) refused(err *TransactionError) bool {
 // work runs the normal steps: process or produce, then success, under one transaction timeout.
 func (w *worker) work(ctx context.Context) *TransactionError {
 	s := &w.r.steps
-	scope, cancel := w.r.timed(ctx, time.Since(epoch)-w.since)
+	scope, cancel := w.r.timed(ctx, w.since)
 	defer cancel()
 	err := w.step(scope, s.work, s.keys.work, w.workOp)
 	w.attempted = w.attempts
@@ -122,7 +122,7 @@ func (w *worker) handleFailure(ctx context.Context, cause *TransactionError) end
 		return end{outcome: Failed, err: cause, delay: r.redeliveryDelay(w.delivery)}
 	}
 	w.cause = cause
-	scope, cancel := r.timed(ctx, 0)
+	scope, cancel := r.timed(ctx, time.Since(epoch))
 	defer cancel()
 	err := w.step(scope, stepException, r.steps.keys.exception, w.exceptionOp)
 	cutOff := err != nil && ctx.Err() != nil
@@ -143,13 +143,13 @@ func (w *worker) handleFailure(ctx context.Context, cause *TransactionError) end
 // handlesExceptions reports whether there is an exception step.
 func (r *run) handlesExceptions() bool { return r.steps.exception != nil || r.deadLetter != nil }
 
-// timed gives a context its transaction timeout, of which a part is spent: a guard may have waited for its claim.
-func (r *run) timed(ctx context.Context, spent time.Duration) (context.Context, context.CancelFunc) {
+// timed gives a context its transaction timeout, counted from a time since epoch: a guard may have waited for its claim since then.
+func (r *run) timed(ctx context.Context, since time.Duration) (context.Context, context.CancelFunc) {
 	d := r.policies.loop().transaction
 	if d <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, d-spent, ErrTransactionTimeout)
+	return context.WithTimeoutCause(ctx, since+d-time.Since(epoch), ErrTransactionTimeout)
 }
 
 // stepOrder is the order of a delivery's steps.
