@@ -164,6 +164,24 @@ func TestU4SelectedRowsAreChangedAndNoOthers(t *testing.T) {
 	}
 }
 
+func TestU4RowsThatWereSelectedAreNotOthersAfterGoingBack(t *testing.T) {
+	s := newSite(t, nil)
+	s.dead(3, "email:send", "smtp: 550 mailbox %d is unavailable")
+	b := s.tab(t, wide)
+	b.open(filtered("state:dead"))
+	const selected = `[...document.querySelectorAll("#chosen input[name=id]:checked")].map((b) => b.value).join()`
+	b.keys("j", "j", "x")
+	chosen := value[string](b, selected)
+	b.keys(kb.Enter)
+	b.wait(`location.pathname === "/ui/jobs/" + ` + quoted(chosen) + ` && document.readyState === "complete"`)
+	s.dead(1, "email:send", "smtp: 421 try again later %d") // which is the first row now
+	b.do(chromedp.NavigateBack())
+	b.wait(`document.querySelectorAll("#chosen input[name=id]").length === 4 && document.readyState === "complete"`)
+	if got := value[string](b, selected); got != "" && got != chosen {
+		t.Errorf("%s was selected, and is %s after going back", chosen, got)
+	}
+}
+
 func TestU2ASearchWithoutAnIndexSaysHowToGoOn(t *testing.T) {
 	s := newSite(t, nil)
 	s.dead(300, "email:send", "smtp: 550 mailbox %d is unavailable")
