@@ -104,6 +104,19 @@ func TestU4ARedriveIsPausedResumedAndUndone(t *testing.T) {
 	}
 }
 
+func TestU4TheRateOfARedriveIsAnyNumberInABrowser(t *testing.T) {
+	s := newSite(t, nil)
+	s.dead(100, "email:send", "smtp: 550 mailbox %d is unavailable")
+	id := s.redrive("", url.Values{"canary": {"0"}, "rate": {"0.001"}, "stop": {"0"}, "count": {"100"}})
+	b := s.tab(t, wide)
+	for _, rate := range []string{"0.004", "0.01"} {
+		b.open("do/redrives/" + id + "/rate")
+		value[bool](b, `document.querySelector("#f-rate").value = "`+rate+`", true`)
+		b.do(chromedp.Click(chromedp.CSS(`#content button.primary`)))
+		b.wait(`document.querySelector(".notice")?.textContent === "The rate is ` + rate + `/s."`)
+	}
+}
+
 // walk counts the interactions of a person with a tab.
 type walk struct {
 	*tab
