@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"bytes"
 	"cmp"
 	"embed"
 	"encoding/json"
@@ -296,9 +297,9 @@ func tree(raw json.RawMessage) node {
 		return node{Kind: "string", Text: seal.String()}
 	}
 	var v any
-	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d := json.NewDecoder(bytes.NewReader(raw)) // which reads the first of several values
 	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
+	if err := d.Decode(&v); err != nil || !json.Valid(raw) {
 		return node{Kind: "string", Text: string(raw)}
 	}
 	left := treeNodes

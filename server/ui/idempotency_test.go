@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -110,6 +111,15 @@ func TestU5AResultIsHiddenUntilAskedFor(t *testing.T) {
 	has(t, operator.get(path+"&result=show"), "ch_s3cret", "Hide the result")
 	bound := s.as(s.token(policystore.Token{Name: "bound", Scopes: []policystore.Scope{policystore.ScopeRead, policystore.ScopeOperate}, Queues: []string{"mail"}}))
 	has(t, bound.refused("idempotency", http.StatusForbidden), "bound to the queues mail")
+}
+
+func TestU2AResultThatBeginsLikeJSONIsShownWhole(t *testing.T) {
+	s := newSite(t, nil)
+	for key, result := range map[string]string{"date": "2026-11-27", "count": "12 files copied", "lines": `{"file":1}` + "\n" + `{"file":2}`, "tag": `"quoted" <b>`} {
+		id := idempotency.ID{Operation: "charge", Key: key}
+		s.settle(s.begin(id, time.Minute), idempotency.Settlement{State: idempotency.Completed, HasResult: true, Result: []byte(result)})
+		has(t, html.UnescapeString(s.get("idempotency/record?operation=charge&result=show&key="+key)), `<span class="value string">`+result+`</span>`)
+	}
 }
 
 func TestU2AnUnknownOutcomeIsResolvedUnderTheClaimThatWasSeen(t *testing.T) {
