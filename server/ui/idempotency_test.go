@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 // begin claims a key and returns the claim. With a lease of a microsecond the claim has lapsed at once.
@@ -62,6 +63,13 @@ func (s *site) record(key string) idempotency.Record {
 		s.t.Fatal(err)
 	}
 	return r
+}
+
+// claim returns the tag of a record's claim.
+func (s *site) claim(key string) string {
+	s.t.Helper()
+	r := s.record(key)
+	return api.ClaimTag(r.Claim())
 }
 
 func TestU2RecordsAreSearchedByNameAndState(t *testing.T) {
@@ -119,6 +127,16 @@ func TestU2AResultThatBeginsLikeJSONIsShownWhole(t *testing.T) {
 		id := idempotency.ID{Operation: "charge", Key: key}
 		s.settle(s.begin(id, time.Minute), idempotency.Settlement{State: idempotency.Completed, HasResult: true, Result: []byte(result)})
 		has(t, html.UnescapeString(s.get("idempotency/record?operation=charge&result=show&key="+key)), `<span class="value string">`+result+`</span>`)
+	}
+}
+
+func TestU2ALineBreakOfATypedResultIsStoredAsTyped(t *testing.T) {
+	s := newSite(t, nil)
+	s.seedRecords()
+	form := url.Values{"claim": {s.claim("invoice-4")}, "state": {"completed"}, "ttl": {"1h"}, "result": {"{\r\n  \"ok\": true\r\n}"}} // as browsers send a text
+	has(t, s.post("do/idempotency/resolve?"+invoice4, form), "invoice-4 was resolved as completed.")
+	if diff := cmp.Diff("{\n  \"ok\": true\n}", string(s.record("invoice-4").Result)); diff != "" {
+		t.Error(diff)
 	}
 }
 

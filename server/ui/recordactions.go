@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/idempotency"
@@ -69,7 +70,7 @@ func resolveRecordAction() *action {
 // newResolution reads the form.
 func newResolution(r *request) (api.Resolution, error) {
 	in := api.Resolution{RecordID: recordID(r.query), State: idempotency.State(r.PostFormValue("state"))}
-	result := r.PostFormValue("result")
+	result := strings.ReplaceAll(r.PostFormValue("result"), "\r\n", "\n") // browsers send other line breaks than were typed
 	switch {
 	case in.State != idempotency.Completed && result != "":
 		return in, formFault("A result goes with completed.")
