@@ -75,7 +75,7 @@ func policyRulesPage() *page {
 		if err != nil {
 			return nil, err
 		}
-		out := policyRules{documentHead: h, Shown: shown, Command: commandLine([]string{"policy", "get", h.Name})}
+		out := policyRules{documentHead: h, Shown: shown, Command: commandLine(r.getCommand(h.Name))}
 		list, err := r.rules(out.Shown, params.Of("limit", "200", "cursor", r.query.Get("cursor")))
 		if err != nil {
 			return nil, err

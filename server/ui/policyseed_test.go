@@ -238,6 +238,7 @@ func TestU2DocumentsAreListedWithTheirState(t *testing.T) {
 	s.seedPolicies()
 	s.reads("policies", "shop", "revision 5: step 2 of 4", "frozen", "refused by 1")
 	s.reads("policies/shop", "other types in queue mail", "default, line 4", "catalog NATS_PUBLISH", "budget shared-api", "built in")
+	s.reads("policies/shop?revision=2", "tenet policy get shop --revision 2")
 	s.reads("policies/shop?rule=users.Get", "policies.users.Get.retry.max_attempts", "Wait before each retry", "overall timeout 2 s", "text?revision=4#L13")
 	s.reads("policies/shop/rollout", "Step 2 of 4: 10 % of clients get revision 5 since", "waiting for 1,000 calls under the new revision, 639 so far")
 	s.reads("policies/shop/proof", "tenet policy get shop", "policies/shop/simulation?revision=4")
