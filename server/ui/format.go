@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/job"
@@ -266,8 +267,24 @@ func shellWords(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// shellWord quotes a word for a shell where it has to be.
+// shellWord quotes a word for a shell where it has to be. Control characters, which terminals act on as they are pasted, become escapes.
 func shellWord(word string) string {
+	if strings.ContainsFunc(word, controls) {
+		var b strings.Builder
+		for _, r := range word {
+			switch {
+			case controls(r):
+				for _, c := range []byte(string(r)) {
+					fmt.Fprintf(&b, `\%03o`, c)
+				}
+			case r == '\'' || r == '\\':
+				b.WriteString(`\` + string(r))
+			default:
+				b.WriteRune(r)
+			}
+		}
+		return "$'" + b.String() + "'"
+	}
 	if strings.ContainsFunc(word, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=/:.,@%+", r)
 	}) {
@@ -275,6 +292,9 @@ func shellWord(word string) string {
 	}
 	return word
 }
+
+// controls reports whether a character is a control character that nobody types into a form.
+func controls(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
 // node is a value of a JSON document, to be shown as a tree.
 type node struct {

@@ -93,6 +93,17 @@ func TestU4ACommandLineTakesNoKeyForAFlag(t *testing.T) {
 	}
 }
 
+func TestU5ACommandLineHoldsNoControlCharacters(t *testing.T) {
+	s := newSite(t, nil)
+	const name = "a\x03\rit's\\\u009b" // a terminal takes the first two as it is pasted, and a browser makes a line feed of the second
+	s.enqueue(job.Request{Type: "t", Queue: name})
+	page := s.get("do/queues/" + url.PathEscape(name) + "/resume")
+	const want = `tenet queues resume $'a\003\015it\'s\\\302\233'`
+	if m := shownCommand.FindStringSubmatch(page); m == nil || html.UnescapeString(m[1]) != want {
+		t.Errorf("%q, want %s", m, want)
+	}
+}
+
 // awayJobs is a store whose searches fail, or panic, while it is away.
 type awayJobs struct {
 	*sqlite.Jobs
