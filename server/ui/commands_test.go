@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
 )
@@ -75,6 +76,11 @@ func TestU2CommandsTakeNoNameForAFlag(t *testing.T) {
 	s := newSite(t, nil)
 	const name = "--server=http://evil.example"
 	s.storeFlow(&job.Flow{ID: name, Jobs: []job.FlowJob{node("a", "t")}})
+	stored := s.enqueue(job.Request{Type: "t"})[0].ID
+	if err := s.log.Record(t.Context(), audit.Event{Type: audit.JobTransition, WorkID: name}); err != nil { // sources of pipelines read IDs from elsewhere
+		t.Fatal(err)
+	}
+	event := regexp.MustCompile(`audit/\d+`).FindString(s.get("audit?work_id=" + name))
 	s.secret = s.token(policystore.Token{Name: name, Scopes: []policystore.Scope{policystore.ScopeAdmin}})
 	tokens, err := s.db.Policies().Tokens(t.Context(), "", 1)
 	if err != nil {
@@ -82,7 +88,7 @@ func TestU2CommandsTakeNoNameForAFlag(t *testing.T) {
 	}
 	for _, path := range []string{
 		"do/queues/NAME/pause", "do/queues/NAME/resume", "do/queues/NAME/concurrency", "do/flows/NAME/cancel", "flows/NAME",
-		"do/periodic/NAME/delete", "do/periodic/NAME/reset", "do/tokens/" + tokens[0].ID + "/revoke",
+		"do/periodic/NAME/delete", "do/periodic/NAME/reset", "do/tokens/" + tokens[0].ID + "/revoke", "do/jobs/delete?id=NAME&id=" + stored, event,
 	} {
 		for _, m := range shownCommand.FindAllStringSubmatch(s.get(strings.Replace(path, "NAME", url.PathEscape(name), 1)), -1) {
 			if !strings.Contains(m[1], " -- "+name) {

@@ -87,6 +87,7 @@ func (u *UI) functions() template.FuncMap {
 		"addf":     func(a float64, b float64) string { return strconv.FormatFloat(a+b, 'f', 1, 64) },
 		"add":      func(a, b int) int { return a + b },
 		"command":  func(parts ...string) string { return commandLine(parts) },
+		"explain":  func(work string) string { return commandOn(work, "audit", "explain") },
 	}
 }
 
@@ -243,17 +244,17 @@ func plural(n any, one, many string) string {
 // commandLine writes a command for a shell.
 func commandLine(parts []string) string { return "tenet " + shellWords(parts) }
 
-// operand is an argument of a command that goes behind its flags, also one that looks like a flag.
-func operand(name string) []string {
-	if strings.HasPrefix(name, "-") {
-		return []string{"--", name}
+// operands are arguments of a command that go behind its flags, also those that look like flags.
+func operands(names ...string) []string {
+	if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "-") }) {
+		return append([]string{"--"}, names...)
 	}
-	return []string{name}
+	return names
 }
 
 // commandOn is a command line with a name behind its flags.
 func commandOn(name string, words ...string) string {
-	return commandLine(append(words, operand(name)...))
+	return commandLine(append(words, operands(name)...))
 }
 
 // shellWords joins words that are not empty.

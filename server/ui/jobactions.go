@@ -193,7 +193,7 @@ func (v jobVerb) preview(r *request) (*preview, error) {
 // command is the command line that makes the same change.
 func (v jobVerb) command(c chosen) string {
 	if len(c.ids) > 0 {
-		return commandLine(append([]string{"jobs", string(v.action)}, c.ids...))
+		return commandLine(append([]string{"jobs", string(v.action)}, operands(c.ids...)...))
 	}
 	dead := len(c.filter.States) == 1 && c.filter.States[0] == job.Dead
 	switch {

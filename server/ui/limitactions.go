@@ -193,7 +193,7 @@ func onLimit(path string, show func(*api.Limit) *preview, change func(*request, 
 func setLimitAction() *action {
 	return onLimit("limits/set", func(l *api.Limit) *preview {
 		return &preview{
-			Title: "Set " + l.LimitName().String() + "?", Button: "Set the limit", Command: commandLine(limitFlags(l.LimitName())), Last: shellWords(operand(l.Name)),
+			Title: "Set " + l.LimitName().String() + "?", Button: "Set the limit", Command: commandLine(limitFlags(l.LimitName())), Last: shellWords(operands(l.Name)),
 			Text: []string{
 				"In force: " + boundText(l.InForce) + ", " + sourceText(l) + ". " + inUse(l),
 				"The setting replaces the whole limit, within a second and over all workers. Running jobs go on if their number is above it.",

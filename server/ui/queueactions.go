@@ -26,7 +26,7 @@ func pauseQueueAction() *action {
 		preview: func(r *request) (*preview, error) {
 			name := r.PathValue("queue")
 			return &preview{
-				Title: "Pause " + name + "?", Button: "Pause " + name, Command: "tenet queues pause", Last: shellWords(operand(name)),
+				Title: "Pause " + name + "?", Button: "Pause " + name, Command: "tenet queues pause", Last: shellWords(operands(name)),
 				Text: []string{"All workers finish the jobs that they have begun, and claim no more from this queue. Jobs can still be enqueued."},
 				Fields: []field{
 					{Name: "reason", Label: "Reason", Help: "Others see it beside the queue.", Required: true, Flag: "--reason VALUE", Unset: "--reason REASON"},

@@ -41,7 +41,7 @@ func resolveRecordAction() *action {
 				return nil, err
 			}
 			p := &preview{
-				Title: "Resolve " + row.Key, Button: "Resolve 1 record", Counted: true, Count: 1, Command: commandLine(recordFlags("resolve", recordID(r.query))), Last: shellWords(operand(row.Key)),
+				Title: "Resolve " + row.Key, Button: "Resolve 1 record", Counted: true, Count: 1, Command: commandLine(recordFlags("resolve", recordID(r.query))), Last: shellWords(operands(row.Key)),
 				Text: []string{"The owner of the effect was lost, and nobody knows whether the effect happened. Find out first, for example in the other system's log."},
 				Fields: []field{
 					claimField(&row),
