@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"regexp"
@@ -96,6 +97,11 @@ func TestU2CommandsTakeNoNameForAFlag(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestU4OnlyADocumentThatExistsIsFrozen(t *testing.T) {
+	s := newSite(t, nil)
+	has(t, s.refused("do/policies/--server=http%3A%2F%2Fevil.example/freeze", http.StatusNotFound), "What to do")
 }
 
 func TestU2TheCommandForAllJobsHasAFilter(t *testing.T) {

@@ -15,6 +15,9 @@ func freezeAction() *action {
 		path: "policies/{name}/freeze",
 		preview: func(r *request) (*preview, error) {
 			name := r.PathValue("name")
+			if err := r.get(documentPath(name, ""), nil, &policystore.Document{}); err != nil {
+				return nil, err
+			}
 			return &preview{
 				Title: "Freeze " + name + "?", Button: "Freeze " + name,
 				Text:    []string{"Nobody can publish or roll back the document, and a rollout does not advance, until somebody unfreezes it. A revision that does harm is still taken back."},
