@@ -142,6 +142,17 @@ func ask[T any](ctx context.Context, c *Client, call Call, ofStore func(error) e
 
 var errLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
 
+// withNames keeps the names . and .. in a path from being steps through it.
+func withNames(path string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if s == "." || s == ".." {
+			segments[i] = strings.ReplaceAll(s, ".", "%2E")
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
 // send sends a request. The caller closes the body of the answer, whose status is 2xx.
 func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 	var body io.Reader
@@ -154,7 +165,7 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 		}
 		body = raw
 	}
-	target := c.base + call.Path
+	target := c.base + withNames(call.Path)
 	if len(call.Query) > 0 {
 		target += "?" + call.Query.Encode()
 	}

@@ -85,6 +85,18 @@ func TestU5AChangeFromAnotherSiteIsRefusedWithAPage(t *testing.T) {
 	}
 }
 
+func TestU5ANameOfDotsIsNoStepInAPath(t *testing.T) {
+	s := newSite(t, nil)
+	s.storeFlow(&job.Flow{ID: "..", Jobs: []job.FlowJob{node("a", "t")}})
+	s.storeFlow(&job.Flow{ID: "v1.2", Jobs: []job.FlowJob{node("a", "t")}})
+	has(t, s.get("flows?id=."), "v1.2")
+	has(t, s.get("flows/%2e%2e"), "<title>Flow .. ")
+	has(t, s.post("do/queues/%2e%2e/pause", url.Values{"reason": {"x"}, "key": {"k"}}), ".. is paused.")
+	if !s.queue("..").Paused {
+		t.Error("the queue is open")
+	}
+}
+
 func TestU4ACommandLineTakesNoKeyForAFlag(t *testing.T) {
 	s := newSite(t, nil)
 	page := html.UnescapeString(s.get("idempotency?key=" + url.QueryEscape("--server=http://evil.example")))
