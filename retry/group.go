@@ -19,10 +19,11 @@ import (
 //	running ──the group is decided──────► lost ──its goroutine ends──► gone: releases what it holds, reports a panic
 type racer[T any] struct {
 	launch
-	state atomic.Int32
-	value T
-	err   error
-	panic *PanicError
+	state      atomic.Int32
+	unrecorded bool // it lost, and has no record yet; only the coordinator uses it
+	value      T
+	err        error
+	panic      *PanicError
 }
 
 const (
@@ -257,7 +258,7 @@ func (g *hedgedGroup[T, O]) interrupt(r *run, op O, reason policy.Reason) {
 }
 
 // abandon cancels the attempts that a decided group does not need. They run until they notice that, and then release their
-// grants and places; breaker tickets are released at once.
+// grants and places; breaker tickets are released at once. Their records come last, because an observer may panic at each.
 func (g *hedgedGroup[T, O]) abandon(r *run) {
 	for _, l := range g.racers {
 		if l.settled {
@@ -275,7 +276,11 @@ func (g *hedgedGroup[T, O]) abandon(r *run) {
 		} else {
 			l.giveUp(r.e) // its result is in the channel and is not needed
 		}
-		if r.recorded() { // last, because an observer may panic
+		l.unrecorded = r.recorded()
+	}
+	for _, l := range g.racers {
+		if l.unrecorded {
+			l.unrecorded = false
 			j := notJudged(policy.ReasonCanceledInternal)
 			r.rec.ended(r, &l.launch, &j, nil)
 		}

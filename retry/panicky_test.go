@@ -103,6 +103,28 @@ func panicAt(t *testing.T, at observe.EventType, nth int, hedged, launch bool) {
 	}
 }
 
+// TestR9AnObserverThatAlwaysPanicsLeavesNoHedgeRunning: a panic at the record of one loser does not keep the next from being
+// cancelled.
+func TestR9AnObserverThatAlwaysPanicsLeavesNoHedgeRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &counting{allow: 9}
+		e := withBudget(t, hedged(1, 3), b, func(o *retry.ExecutorOptions) {
+			o.Observer = observe.Func(func(context.Context, *observe.Event) { panic("boom") })
+		})
+		op, launched := racing(after(time.Hour, nil), after(time.Hour, nil), after(time.Hour, nil), after(time.Millisecond, nil))
+		func() {
+			defer func() { _ = recover() }()
+			_ = e.Do(bg, key, op)
+		}()
+		began := time.Now()
+		_ = e.Wait(bg)
+		if ran := time.Since(began); ran > 0 || launched.Load() != 4 {
+			t.Errorf("after the panic, a loser of %d attempts ran for %s", launched.Load(), ran)
+		}
+		b.check(t)
+	})
+}
+
 // onceBudget panics at its nth request.
 type onceBudget struct{ asked, nth int }
 
