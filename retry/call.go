@@ -298,6 +298,9 @@ func (r *run) next(s *decision.State, o *classify.Outcome) decision.Verdict {
 		return stop(r.panicReason)
 	}
 	retry := &r.plan.policy.Retry
+	if o.Kind == classify.NonRetryable {
+		r.cause = nil // the end of the work, which another attempt of the group met, is not why it fails
+	}
 	if o.Kind == classify.Retryable {
 		s.Left, s.LeftReason = r.left()
 		if decision.Draws(retry.Jitter) {

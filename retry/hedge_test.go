@@ -268,6 +268,28 @@ func TestR11HalfOpenAdmitsNoHedges(t *testing.T) {
 	})
 }
 
+// TestR4AFinalFailureHasNoCauseOfAnotherAttempt: the group fails because of its first attempt. That the caller cancels before the
+// second one has ended is not why.
+func TestR4AFinalFailureHasNoCauseOfAnotherAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(bg)
+		defer cancel()
+		e := executor(t, hedged(1, 1), func(o *retry.ExecutorOptions) {
+			o.Observer = observe.Func(func(_ context.Context, e *observe.Event) {
+				if e.Type == observe.AttemptEnded && e.Attempt.Attempt == 1 {
+					cancel()
+					synctest.Wait() // until the second attempt has returned
+				}
+			})
+		})
+		op, _ := racing(after(150*time.Millisecond, classify.Permanent(errDown)), after(time.Hour, nil))
+		f := failure(t, e.Do(ctx, key, op), policy.ReasonNonRetryable)
+		if f.Cause != nil || errors.Is(f, context.Canceled) {
+			t.Errorf("%v has the cause %v", f, f.Cause)
+		}
+	})
+}
+
 func TestR9CancelledCallerReturnsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := executor(t, hedged(3, 1))
