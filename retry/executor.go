@@ -51,7 +51,8 @@ type ExecutorOptions struct {
 	// Shadow finds policies under trial. They are evaluated beside those in force, without effect: a [observe.Decision] whose
 	// policy under trial decides differently has it in Shadow. Both decide from the same facts in the same state; budgets,
 	// breakers, limits, hedges, timeouts of attempts and classifiers are those of the policy in force. Without an Observer or
-	// a Journal nothing is evaluated. A key for which Shadow fails is not compared. Default none.
+	// a Journal nothing is evaluated. A key for which Shadow fails is not compared. Work never waits for Shadow: its method
+	// Policy gets a context that has ended. Default none.
 	Shadow policy.Provider
 	// Observer receives every event. Default none. Combine several with observe.Multi.
 	Observer observe.Observer

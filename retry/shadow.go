@@ -52,7 +52,7 @@ func (r *run) shadow(j *judgement, b *basis) (d *observe.ShadowDecision) {
 
 // trial returns the policy under trial of the run's key, changed by the options of the call as the policy in force is.
 func (r *run) trial() *policy.Policy {
-	p := r.e.trialOf(r.ctx, r.plan)
+	p := r.e.trialOf(r.plan)
 	if p == nil || r.options.edit == nil && (r.options.category == "" || p.Category != "") {
 		return p
 	}
@@ -65,8 +65,15 @@ func (r *run) trial() *policy.Policy {
 	return &normal
 }
 
+// ended is a context that has ended. A provider under trial gets it, so that no work waits for the provider's first answer.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
 // trialOf returns the policy under trial of a plan's key, or nil. It asks the provider again when its version changes.
-func (e *Executor) trialOf(ctx context.Context, p *plan) *policy.Policy {
+func (e *Executor) trialOf(p *plan) *policy.Policy {
 	versioned, ok := e.options.Shadow.(policy.Versioned)
 	version := uint64(noVersion)
 	if ok {
@@ -75,7 +82,7 @@ func (e *Executor) trialOf(ctx context.Context, p *plan) *policy.Policy {
 	if t := p.state.trial.Load(); ok && t != nil && t.version == version {
 		return t.policy
 	}
-	found, err := e.options.Shadow.Policy(ctx, p.key)
+	found, err := e.options.Shadow.Policy(ended, p.key)
 	if err != nil {
 		found = nil
 	}

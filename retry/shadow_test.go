@@ -168,6 +168,29 @@ func TestT6AProviderUnderTrialThatFailsHasNoEffect(t *testing.T) {
 	}
 }
 
+// loading is a provider whose first answer takes a minute, as that of a control plane that is away.
+type loading struct{}
+
+func (loading) Policy(ctx context.Context, _ policy.Key) (*policy.Policy, error) {
+	select {
+	case <-time.After(time.Minute):
+	case <-ctx.Done():
+	}
+	return nil, policy.ErrProviderUnavailable
+}
+
+func TestT6WorkNeverWaitsForAProviderUnderTrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := exact(2)
+		p.Retry.OverallTimeout = time.Second
+		e := executor(t, p, func(o *retry.ExecutorOptions) { o.Observer, o.Shadow = &log{}, loading{} })
+		op, calls := script(errDown, nil)
+		if err := e.Do(bg, key, op); err != nil || *calls != 2 {
+			t.Errorf("%v after %d attempts", err, *calls)
+		}
+	})
+}
+
 // A job's own maximum of attempts binds the trial too.
 func TestT6AJobsOwnMaximumBindsTheTrial(t *testing.T) {
 	l := &log{}
