@@ -174,7 +174,7 @@ func Reasons() []ReasonInfo {
 		{ReasonTriggerNotFound, report, "The policy's hedge trigger is not registered."},
 		{ReasonClassNotFound, report, "A class of retry_on or abort_on has no matcher here."},
 		{ReasonPanicInOperation, report, "A hedged attempt that had already lost panicked."},
-		{ReasonPanicInClassifier, decision, "The classifier panicked and RecoverPanics is on."},
+		{ReasonPanicInClassifier, decision, "The classifier, the matcher of a class or a method of the error panicked and RecoverPanics is on."},
 		{ReasonPanicInBudget, decision, "The budget panicked and RecoverPanics is on."},
 		{ReasonPanicInObserver, report, "The observer panicked and RecoverPanics is on; the work went on."},
 		{ReasonPanicInTrigger, decision, "The hedge trigger panicked and RecoverPanics is on."},

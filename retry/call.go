@@ -224,14 +224,22 @@ func (r *run) judge(l *launch, value any, err error, j *judgement) {
 		f.TimedOut = r.plan.policy.Retry.TimeoutPerAttempt > 0 && l.ctx.timedOut()
 	}
 	if err != nil {
-		f.Mark, f.Pushback = classify.MarkOf(err)
-		if r.plan.byClass || r.recorded() {
-			f.Classes = r.e.vocabulary.Load().families.Of(err)
-		}
+		r.examine(err, f)
 	}
 	j.outcome, j.rule = decision.Judge(&r.plan.policy.Retry, f)
 	if r.panicReason != "" && j.outcome.Kind != classify.Success {
 		*j = notJudged(r.panicReason)
+	}
+}
+
+// examine finds the marks and classes of an error, for which matchers of classes and methods of the error may run.
+func (r *run) examine(err error, f *decision.Facts) {
+	if r.e.options.RecoverPanics {
+		defer r.guard("classifier", policy.ReasonPanicInClassifier, nil)
+	}
+	f.Mark, f.Pushback = classify.MarkOf(err)
+	if r.plan.byClass || r.recorded() {
+		f.Classes = r.e.vocabulary.Load().families.Of(err)
 	}
 }
 

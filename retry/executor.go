@@ -80,8 +80,8 @@ type ExecutorOptions struct {
 	// MissingTriggerMode: fallback (default) and allow hedge after the fixed delay; deny does not hedge.
 	MissingTriggerMode FailureMode
 
-	// RecoverPanics turns panics of the provider, classifiers, budgets, triggers, the journal and Wait into an abort with a
-	// *PanicError. Panics of the observer and of Clock are reported to the observer, and the call goes on. By default these
+	// RecoverPanics turns panics of the provider, classifiers (matchers of classes and methods of errors included), budgets,
+	// triggers, the journal and Wait into an abort with a *PanicError. Panics of the observer and of Clock are reported to the observer, and the call goes on. By default these
 	// panics reach the caller. Panics of operations always do.
 	RecoverPanics bool
 	// Limits are applied to policies that no provider compiled. Default: the limits of the provider's document, or else

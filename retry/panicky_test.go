@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/budget"
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/hedge"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
@@ -241,6 +242,35 @@ func TestR3RecoverPanicsCoversVersionAndSetOfAProvider(t *testing.T) {
 				broken = false
 				if panicked, err := do(); err != nil || panicked != nil {
 					t.Errorf("the provider works again: %v, panic %v", err, panicked)
+				}
+			})
+		}
+	}
+}
+
+// brokenError is an error whose nil pointer cannot be unwrapped.
+type brokenError struct{ inside error }
+
+func (e *brokenError) Error() string { return "broken" }
+func (e *brokenError) Unwrap() error { return e.inside }
+
+// TestR3RecoverPanicsCoversMarksAndClasses: both are part of the classification, and run the caller's code: matchers and the
+// methods of errors.
+func TestR3RecoverPanicsCoversMarksAndClasses(t *testing.T) {
+	for name, err := range map[string]error{"mark": (*brokenError)(nil), "class": errDown} {
+		for _, hedges := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s/hedges=%d", name, hedges), func(t *testing.T) {
+				p := hedged(3, hedges)
+				p.Hedge.Enabled = hedges > 0
+				p.Retry.RetryOn = []policy.Class{"odd"}
+				e := executor(t, p, func(o *retry.ExecutorOptions) {
+					o.RecoverPanics = true
+					o.Classes = []classify.Family{classify.Custom("odd", "", func(error) bool { panic("boom") })}
+				})
+				op, calls := script(err)
+				f := failure(t, e.Do(bg, key, op), policy.ReasonPanicInClassifier)
+				if caught, ok := f.Cause.(*retry.PanicError); !ok || caught.Part != "classifier" || *calls != 1 {
+					t.Errorf("%v after %d attempts", f.Cause, *calls)
 				}
 			})
 		}
