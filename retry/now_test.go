@@ -1,10 +1,32 @@
 package retry
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tenetdev/tenet/policy"
 )
+
+// named is a provider whose policy of a key names a class of its own.
+type named struct{}
+
+func (named) Policy(_ context.Context, key policy.Key) (*policy.Policy, error) {
+	return &policy.Policy{Key: key, Retry: policy.Retry{RetryOn: []policy.Class{policy.Class("class_" + key.Name)}}}, nil
+}
+
+// TestP2WhatWasReportedAsMissingIsBounded: as everything that an executor keeps.
+func TestP2WhatWasReportedAsMissingIsBounded(t *testing.T) {
+	e := NewExecutor(ExecutorOptions{Provider: named{}, MaxKeys: 2})
+	for i := range 9 {
+		_ = e.Policy(context.Background(), policy.Key{Name: fmt.Sprint(i)})
+	}
+	if n := len(e.missing); n != 2 {
+		t.Errorf("%d missing names are kept", n)
+	}
+}
 
 // TestR13RecordsFollowTheClock: an executor reads the system's clock at least once a second, so that a step of that clock
 // shows in its records.

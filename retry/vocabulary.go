@@ -69,7 +69,9 @@ func (e *Executor) reportMissing(p *plan) {
 		problem := string(missing.reason) + " " + names
 		e.mu.Lock()
 		reported := e.missing[problem] || len(e.missing) >= e.options.MaxKeys
-		e.missing[problem] = true
+		if !reported {
+			e.missing[problem] = true
+		}
 		e.mu.Unlock()
 		if reported {
 			continue
