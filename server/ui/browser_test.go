@@ -32,11 +32,12 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	if _, err := debian.Find("fonts-dejavu-core"); err != nil {
 		return nil, err
 	}
-	path, err := debian.Find("chromium")
+	path, err := debian.Find("chromium-headless-shell")
 	if err != nil {
 		return nil, err
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900),
+		chromedp.Flag("js-flags", "--no-opt,--no-maglev")) // axe takes longer to be compiled well than to run once
 	ctx, _ := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, _ = chromedp.NewContext(ctx)
 	return ctx, chromedp.Do(ctx)

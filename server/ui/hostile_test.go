@@ -139,6 +139,7 @@ func (a awayJobs) Search(ctx context.Context, s job.Search) (job.Found, error) {
 }
 
 func TestU1AChangeThatCouldNotBeShownIsShownLater(t *testing.T) {
+	t.Parallel()
 	for name, panics := range map[string]bool{"error": false, "panic": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -85,6 +85,7 @@ func seenWithin(t testing.TB, limit time.Duration, change, seen func(i int)) {
 }
 
 func TestU1AChangeIsStreamedWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -107,6 +108,7 @@ func TestU1AChangeIsStreamedWithinTwoSeconds(t *testing.T) {
 }
 
 func TestU1PagesFollowTheirOwnChanges(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil)
 	jobs := s.db.Jobs()
 	for path, change := range map[string]func(ctx context.Context, name string) error{
@@ -123,6 +125,7 @@ func TestU1PagesFollowTheirOwnChanges(t *testing.T) {
 		},
 	} {
 		t.Run(path, func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			next := s.watch(ctx, path)
@@ -159,6 +162,7 @@ func TestU1AStreamEndsWithTheRightsOfItsCaller(t *testing.T) {
 }
 
 func TestU1APageFollowsAgainAfterItsTabWasHidden(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil)
 	b := s.tab(t, wide)
 	b.open("jobs")
@@ -175,6 +179,7 @@ func TestU1APageFollowsAgainAfterItsTabWasHidden(t *testing.T) {
 }
 
 func TestU1APageWhoseStreamIsRefusedOnceFollowsLater(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil)
 	var refused atomic.Bool
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -195,6 +200,7 @@ func TestU1APageWhoseStreamIsRefusedOnceFollowsLater(t *testing.T) {
 }
 
 func TestU1AnUpdateKeepsWhatWasTypedInAFilter(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil)
 	s.seedPolicies()
 	s.storeFlow(&job.Flow{ID: "nightly", Jobs: []job.FlowJob{node("a", "t")}})
