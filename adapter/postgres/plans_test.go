@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	backlog   = 100_000
 	batch     = 100
 	queues    = 4
 	batchWork = 30 * batch // rows that a plan may read for a batch
@@ -111,12 +110,15 @@ func searches(t *testing.T, db *DB) map[string]selection {
 	return list
 }
 
-// stock fills every table: ready and scheduled with 100,000 jobs each, done with 20,000, running with 10,000. It returns live
-// leases.
+// stock fills every table: ready and scheduled with 100,000 jobs each, or with -short 30,000, done with 20,000, running with 10,000.
+// It returns live leases.
 func stock(t *testing.T, store *Jobs) []job.Ref {
 	t.Helper()
 	ctx := context.Background()
-	n := 0
+	n, backlog := 0, 100_000
+	if testing.Short() {
+		backlog = 30_000
+	}
 	put := func(count int, change func(i int, in *job.Insert)) {
 		list := make([]job.Insert, count)
 		for i := range list {
