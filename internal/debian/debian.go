@@ -23,8 +23,8 @@ const emulator = "qemu-user"
 // absolute pattern, or a name in the PATH. The first place that has it counts.
 func programs() map[string][]string {
 	return map[string][]string{
-		"chromium-headless-shell": {"/usr/lib/chromium/chromium-headless-shell"},       // two thirds of the work of chromium, which has windows
-		"fonts-dejavu-core":       {"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"}, // without a font, pages show nothing
+		"chromium-headless-shell": {"/usr/lib/chromium/chromium-headless-shell", "chromium"}, // the first does two thirds of the work
+		"fonts-dejavu-core":       {"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"},       // without a font, pages show nothing
 		"postgresql":              {"/usr/lib/postgresql/*/bin/initdb", "initdb"},
 		"redis-server":            {"redis-server"},
 		emulator:                  {"qemu-i386"},
