@@ -27,7 +27,11 @@ func replay(t testing.TB, s audit.Source, o audit.ReplayOptions) *audit.ReplayRe
 }
 
 func TestA4RecordedWorkReplays(t *testing.T) {
-	log, r := recorded(t, 1, 2000)
+	works := 2000
+	if testing.Short() {
+		works = 500
+	}
+	log, r := recorded(t, 1, works)
 	got := replay(t, log, audit.ReplayOptions{})
 	if got.Works != r.work || got.Replayed != r.work || got.Diverged != 0 || got.CannotReplay.Total() != 0 || got.Lines != len(log) {
 		t.Fatalf("%d works: %+v", r.work, got)
