@@ -15,9 +15,9 @@
 // number of attempts takes failures as independent of each other, Σ pⁱ for i below the number of attempts, and leaves hedges out.
 // A retry ratio bounds the extra attempts of all calls that share it to ratio · calls plus a burst; the burst, which counts
 // once, is left out. A node is a process of its own, with its own budgets. Calls of one node that share a budget earn tokens for each
-// other, so that all of them may be spent on one edge; so may the hedges that max_extra_load allows the calls of one key. A budget of scope
-// shared bounds nothing here if several edges take from it. The
-// graph must name every call of a node that shares a budget with another one. Token buckets bound a rate and not a factor, and count as no bound here.
+// other, so that all of them may be spent on one edge; so may the hedges that max_extra_load allows the calls of one key. A budget of
+// scope shared bounds nothing here if several edges take from it. The graph must name every call of a node that shares a budget with
+// another one. Token buckets bound a rate and not a factor, and count as no bound here.
 //
 // Everything here is pure: no clock, no I/O.
 package amplify

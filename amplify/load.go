@@ -33,15 +33,15 @@ type Work struct {
 // shareOf says how many extra attempts per call a budget allows in the long run, and whether it bounds them at all.
 type shareOf func(policy.BudgetRef) (extra float64, bounded bool)
 
-// load returns what a call can become under the shares of its budgets, and with at most so many hedges per call, 0 for any number.
-func (w Work) load(of shareOf, extra float64) Load {
+// load returns what a call can become under the shares of its budgets, and with at most that many hedges per call, 0 for any number.
+func (w Work) load(of shareOf, most float64) Load {
 	groups := Reachable(&w.Policy.Retry, w.Policy.Key.Surface(), w.Within)
 	hedges := 0
 	if w.Policy.Hedge.Enabled && !Late(w.Policy, w.Within) {
 		hedges = w.Policy.Hedge.MaxHedges
 	}
 	l := Load{Attempts: groups * (1 + hedges), Groups: groups}
-	l.Budgeted = l.budgeted(w.Policy, of, extra)
+	l.Budgeted = l.budgeted(w.Policy, of, most)
 	return l
 }
 

@@ -40,7 +40,7 @@ type Record struct {
 	Fingerprint string    `json:"fingerprint"`
 	State       State     `json:"state"`
 	Owner       string    `json:"owner"`
-	Fence       int64     `json:"fence"`          // grows with every claim of the key, from the microseconds since 1970 of the first one
+	Fence       int64     `json:"fence"`          // grows with every claim of the key, from the microseconds since 1970 at the first one
 	Lease       time.Time `json:"lease,omitzero"` // when the claim lapses; zero unless in flight
 	Attempts    int       `json:"attempts"`
 	PolicyHash  string    `json:"policy_hash,omitempty"`

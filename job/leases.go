@@ -18,13 +18,13 @@ type leases struct {
 	store     Store
 	length    time.Duration
 	cancelled wait.Signal // cancellations of running jobs may have been requested
-	late      wait.Signal // the same, of jobs that were being claimed then
+	late      wait.Signal // a look for cancellations may have missed jobs that were being claimed
 	health    *health
 	log       *slog.Logger
 
 	mu      sync.Mutex
 	running map[string]running // by job ID
-	looked  time.Time          // when cancellations were last looked for
+	looked  time.Time          // when the last signal of cancellations was followed
 }
 
 // running is a job between its claim and its settlement.

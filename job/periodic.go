@@ -21,8 +21,8 @@ type Periodic struct {
 	Location *time.Location
 	// Request is the job of each tick. Its UniqueKey is set to the tick.
 	Request Request
-	// Missed says whether to run ticks that passed while no worker ran. Of those that passed during an outage of the store, while
-	// workers ran, the latest one is enqueued after it, and with MissedAll each of them.
+	// Missed says whether to run ticks that passed while no worker ran. Of those that passed during an outage of the store of
+	// more than 12 s, while workers ran, the latest one is enqueued after it, and with MissedAll each of them.
 	Missed Missed
 }
 
@@ -145,7 +145,7 @@ func (s *schedule) run(ctx context.Context, client *Client, timeout time.Duratio
 	for i := range s.entries {
 		e := &s.entries[i]
 		now := time.Now()
-		if e.periodic.Missed != MissedAll { // more than one is due after an outage
+		if e.periodic.Missed != MissedAll && now.Sub(e.next) > 2*leadFor { // after an outage; another leader makes up for less than that
 			e.next = e.latest(e.next, now)
 		}
 		for !e.next.After(now) && !e.ended() {

@@ -36,7 +36,7 @@ type settling struct {
 const (
 	settleRoom  = 4096 // pending settlements; more wait in their handler's slot
 	settleBatch = 1000
-	settleBytes = 16 << 20 // of outputs in a group, beside the last: PostgreSQL takes 1 GiB in a message, and a group has a time limit
+	settleBytes = 16 << 20 // of outputs in a group, not counting the last one: PostgreSQL takes 1 GiB in a message, and a group has a time limit
 
 	firstPause   = 20 * time.Millisecond // before the first repetition after a failure
 	longestPause = 5 * time.Second

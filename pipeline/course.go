@@ -143,7 +143,8 @@ func (w *worker) handleFailure(ctx context.Context, cause *TransactionError) end
 // handlesExceptions reports whether there is an exception step.
 func (r *run) handlesExceptions() bool { return r.steps.exception != nil || r.deadLetter != nil }
 
-// timed gives a context its transaction timeout, counted from a time since epoch: a guard may have waited for its claim since then.
+// timed gives a context its transaction timeout. since is when the transaction was taken, so that the wait for a guard's claim counts,
+// or when the exception step began.
 func (r *run) timed(ctx context.Context, since time.Duration) (context.Context, context.CancelFunc) {
 	d := r.policies.loop().transaction
 	if d <= 0 {

@@ -196,7 +196,7 @@ func (r *reader) entries(n *yaml.Node, t reflect.Type, path string) (any, bool) 
 			continue
 		}
 		if strings.Contains(name, "*") {
-			r.faults.warn(at, where, "* is no wildcard: names match exactly", "write an entry for each name; what they share goes under defaults")
+			r.faults.warn(at, where, "* is not a wildcard: names match exactly", "write an entry for each name")
 		}
 		r.fields[where] = field{key: at, value: placeOf(n.Content[i+1])}
 		if value.Kind != yaml.MappingNode {

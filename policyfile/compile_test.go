@@ -276,7 +276,7 @@ func TestP2AKeyWithAnAsteriskIsNoPattern(t *testing.T) {
 	if p := ask(t, d, policy.ParseKey("mail.Send")); p.Retry.MaxAttempts == 9 {
 		t.Error("it serves other keys")
 	}
-	want := "doc.yaml:2:12: policies.mail.*: * is no wildcard: names match exactly; write an entry for each name; what they share goes under defaults"
+	want := "doc.yaml:2:12: policies.mail.*: * is not a wildcard: names match exactly; write an entry for each name"
 	if len(d.Warnings) != 1 || d.Warnings[0].String() != want {
 		t.Errorf("warnings: %v", d.Warnings)
 	}

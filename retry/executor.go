@@ -51,8 +51,8 @@ type ExecutorOptions struct {
 	// Shadow finds policies under trial. They are evaluated beside those in force, without effect: a [observe.Decision] whose
 	// policy under trial decides differently has it in Shadow. Both decide from the same facts in the same state; budgets,
 	// breakers, limits, hedges, timeouts of attempts and classifiers are those of the policy in force. Without an Observer or
-	// a Journal nothing is evaluated. A key for which Shadow fails is not compared. Work never waits for Shadow: its method
-	// Policy gets a context that has ended. Default none.
+	// a Journal nothing is evaluated. A key for which Shadow fails is not compared. Shadow gets a context that has
+	// ended, so that work does not wait for its answer: it must load policies in the background. Default none.
 	Shadow policy.Provider
 	// Observer receives every event. Default none. Combine several with observe.Multi.
 	Observer observe.Observer
@@ -81,8 +81,8 @@ type ExecutorOptions struct {
 	MissingTriggerMode FailureMode
 
 	// RecoverPanics turns panics of the provider, classifiers (matchers of classes and methods of errors included), budgets,
-	// triggers, the journal and Wait into an abort with a *PanicError. Panics of the observer and of Clock are reported to the observer, and the call goes on. By default these
-	// panics reach the caller. Panics of operations always do.
+	// triggers, the journal and Wait into an abort with a *PanicError. Panics of the observer and of Clock are reported to the
+	// observer, and the call goes on. By default these panics reach the caller. Panics of operations always do.
 	RecoverPanics bool
 	// Limits are applied to policies that no provider compiled. Default: the limits of the provider's document, or else
 	// policy.CallLimits().

@@ -74,8 +74,7 @@ func (s *Server) refused(ctx context.Context, o audit.Operation, err error) erro
 // digest names a text that has no revision yet.
 func digest(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
 
-// recordJudgement puts a judgement of a rollout on record, with its evidence, makes it, and puts on record too that it came too late,
-// if it did.
+// recordJudgement puts a judgement of a rollout on record, with its evidence, carries it out, and records if it came too late.
 func (s *Server) recordJudgement(ctx context.Context, d policystore.Document, j rollout.Judgement, take func() error) error {
 	evidence, err := json.Marshal(j.Measures)
 	if err != nil {

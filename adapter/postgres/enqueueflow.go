@@ -27,8 +27,8 @@ SELECT $1::bigint, job_id, position, layer, nullif(unmet, -1), on_failure, name,
 FROM unnest($2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
     AS n(job_id, position, layer, unmet, on_failure, name, needs, dependents, sole)`
 
-	// flowChunk is the number of jobs of a flow that a statement stores, and flowBytes the size of their payloads, beside the last: a
-	// message to the server has room for 1 GiB.
+	// flowChunk is the number of jobs of a flow that a statement stores, and flowBytes the size of their payloads, not
+	// counting the last one: a message to the server has room for 1 GiB.
 	flowChunk = 10_000
 	flowBytes = 64 << 20
 )

@@ -18,11 +18,11 @@ import (
 
 var errNoTx = errors.New("postgres: the transaction is nil")
 
-// EnqueueTx stores jobs as part of the caller's transaction: when it commits they exist and workers are woken. Only if this process
-// announced other jobs less than 5 ms before, and the transaction commits more than 5 ms after that, workers find them by polling, because
-// the server commits one transaction with an announcement at a time. Jobs with
-// unique keys make other transactions that enqueue the same keys wait until it ends. Requests are checked as by
-// job.Client.EnqueueMany; receipts are in their order. For a transaction of database/sql use [Jobs.SQL].
+// EnqueueTx stores jobs as part of the caller's transaction: when it commits they exist and workers are woken, except if
+// this process has announced other jobs in the last 5 ms and the transaction commits later than that: then workers find them when they next
+// poll, because the server commits transactions with announcements one at a time. Jobs with unique keys make other transactions that
+// enqueue the same keys wait until it ends. Requests are checked as by job.Client.EnqueueMany; receipts are in their order. For a
+// transaction of database/sql use [Jobs.SQL].
 func (j *Jobs) EnqueueTx(ctx context.Context, tx pgx.Tx, requests ...job.Request) ([]job.Receipt, error) {
 	list, err := job.Inserts(requests)
 	if err != nil {

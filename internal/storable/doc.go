@@ -1,2 +1,2 @@
-// Package storable makes text from data keepable by every store.
+// Package storable makes text storable in every store.
 package storable

@@ -57,7 +57,7 @@ func importOne(a *cli.App, name, what string, convert func([]byte) (policyimport
 			return err
 		}
 		if in.refused != nil {
-			return cli.Fail(cli.ExitInvalid, fmt.Errorf("%s: it becomes a document that is refused; if that is too large, import a part at a time: %w", args[0], in.refused))
+			return cli.Fail(cli.ExitInvalid, fmt.Errorf("%s: the document that it becomes is refused. If that is too large, import a part at a time; otherwise this is a bug in tenet: %w", args[0], in.refused))
 		}
 		return printDocument(a, *form, in.document)
 	})
