@@ -269,7 +269,7 @@ func TestR3RecoverPanicsCoversMarksAndClasses(t *testing.T) {
 				})
 				op, calls := script(err)
 				f := failure(t, e.Do(bg, key, op), policy.ReasonPanicInClassifier)
-				if caught, ok := f.Cause.(*retry.PanicError); !ok || caught.Part != "classifier" || *calls != 1 {
+				if caught, ok := errors.AsType[*retry.PanicError](f.Cause); !ok || caught.Part != "classifier" || *calls != 1 {
 					t.Errorf("%v after %d attempts", f.Cause, *calls)
 				}
 			})

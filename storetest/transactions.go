@@ -327,7 +327,7 @@ func (s *transactions) commitRecord() {
 		s.Helper()
 		tx := s.begin()
 		begun, err := tx.BeginTx(oddRequest("o"))
-		if r := begun.Record; err != nil || begun.Verdict != idempotency.Run || r.Fence != 1 || !r.Lease.Equal(r.Created.Add(time.Minute)) {
+		if r := begun.Record; err != nil || begun.Verdict != idempotency.Run || r.Fence <= 0 || !r.Lease.Equal(r.Created.Add(time.Minute)) {
 			s.Fatalf("%+v, %v", begun, err)
 		}
 		claim := begun.Record.Claim()
@@ -366,7 +366,7 @@ func (s *transactions) fence() {
 	}
 	s.ok(tx.SettleTx(first.Record.Claim(), idempotency.Settlement{State: idempotency.Released, TTL: time.Hour}))
 	second, err := tx.BeginTx(oddRequest("another"))
-	if err != nil || second.Verdict != idempotency.Run || second.Record.Fence != 2 || second.Record.Attempts != 2 {
+	if err != nil || second.Verdict != idempotency.Run || second.Record.Fence != first.Record.Fence+1 || second.Record.Attempts != 2 {
 		s.Fatalf("%+v, %v", second, err)
 	}
 	failure := idempotency.Settlement{State: idempotency.Failed, Failure: &idempotency.Failure{Type: "t\x00", Message: "\xff"}, TTL: time.Hour}
