@@ -40,7 +40,8 @@ type Transaction struct {
 	BeginTx       func(idempotency.BeginRequest) (idempotency.Begun, error)
 	SettleTx      func(idempotency.Claim, idempotency.Settlement) error
 	// Effect inserts a row into a table of the user's own.
-	Effect           func() error
+	Effect func() error
+	// A case ends with Rollback, also after Commit; its error is then ignored.
 	Commit, Rollback func() error
 }
 
@@ -77,6 +78,7 @@ func (s *transactions) begin() Transaction {
 	s.Helper()
 	tx, err := s.Begin()
 	s.ok(err)
+	s.Cleanup(func() { _ = tx.Rollback() }) // of a case that fails: SetIndex waits for the end of open transactions
 	return tx
 }
 
