@@ -6,7 +6,7 @@ BIN := $(CURDIR)/.bin
 .DEFAULT_GOAL := help
 # The packages are installed while vet runs.
 MAKEFLAGS += --jobs=2
-.PHONY: help build packages test raced plain soak check cover lint generate tidy fuzz bench grid screenshots demo
+.PHONY: help build packages test raced meeting plain soak check cover lint generate tidy fuzz bench grid screenshots demo
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -19,8 +19,9 @@ ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 
 # Tests whose subject is one goroutine, or a process or browser that runs for long, do without the race detector, under which they take
 # several times as long; those that run the go command find there what vet has compiled. Make soak runs the concurrent ones with it.
-PLAIN = . ./cmd/tenet ./server/ui ./cmd/tenet/internal/{dlq,gen,jobline,jobs,open,policies,policyimport,records,release} ./prove ./simulate ./amplify \
-	./policyfile ./bench/outage
+# Of SQLite's store and of the audit log, whose tests are many, the cases in which goroutines meet run with it too.
+PLAIN = . ./cmd/tenet ./server/ui ./adapter/sqlite ./audit ./cmd/tenet/internal/{dlq,gen,jobline,jobs,open,policies,policyimport,records,release} \
+	./prove ./simulate ./amplify ./policyfile ./bench/outage
 
 # The race detector leaves out the C code of SQLite, translated to Go, the server of NATS, tables and codecs. Generated code and clients
 # of servers compile in half the time without inlining. Nobody debugs these programs, so that they are linked without DWARF. The flags
@@ -31,21 +32,26 @@ RACE = $(shell go env GOFLAGS) -race -ldflags=-w -gcflags=modernc.org/sqlite/lib
 	'-gcflags=github.com/nats-io/nats-server/v2/...=-race=false -l' -gcflags=github.com/redis/go-redis/v9/...=-l -gcflags=github.com/tenetdev/tenet/server=-l
 
 # The packages whose tests take longest begin first.
-LONG = ./adapter/postgres ./adapter/nats/natspipe ./adapter/nats/natsstore ./adapter/rabbitmq ./adapter/redis ./adapter/sqlite
+LONG = ./adapter/postgres ./adapter/rabbitmq ./server ./adapter/nats/natspipe ./adapter/nats/natsstore ./job ./adapter/redis ./adapter/postgres/pgpipe
 RACED = $(LONG) $$(go list $(ALL) | grep -vxF "$$(go list $(PLAIN))")
 
 packages: ## install the Debian packages whose programs tests run, where they are missing: a minute the first time, as root
 	go run ./internal/debian/install
 
-test: packages check raced plain ## vet, race tests, command-line scripts, import rules, stale documents: about ten minutes on two cores, and up to five more the first time
+test: packages check raced plain meeting ## vet, race tests, command-line scripts, import rules, stale documents: about ten minutes on two cores, and up to five more the first time
 
 # Without GORACE, each process with the race detector would take a second to exit. Compilers, tests and commands of scripts end before
 # it pays to collect their garbage.
-raced plain: export GOGC = 400
-raced: export GOFLAGS = $(RACE)
-raced: export GORACE = atexit_sleep_ms=0
+raced meeting plain: export GOGC = 400
+raced meeting: export GOFLAGS = $(RACE)
+raced meeting: export GORACE = atexit_sleep_ms=0
 raced: packages check
 	go test -vet=off -short -p 3 -parallel 8 -timeout 40m $(RACED)
+
+# After plain, because raced has compiled most of it by then.
+meeting: plain
+	go test -vet=off -short -parallel 8 -timeout 40m -skip '^TestA[34]' ./audit
+	go test -vet=off -short -parallel 8 -timeout 40m -run '/^(J1|J7|J12|J19|J23|I3|I5)$$' ./adapter/sqlite
 
 plain: export GOFLAGS = $(shell go env GOFLAGS) -ldflags=-w
 plain: packages check
@@ -53,7 +59,7 @@ plain: packages check
 
 soak: ## all tests at full size, without -short, those of the benchmarks too: about an hour
 	go test -timeout 2h -p 1 $(ALL) ./bench/...
-	go test -race -short -timeout 2h -p 1 . ./cmd/tenet ./server/ui
+	go test -race -short -timeout 2h -p 1 . ./cmd/tenet ./server/ui ./adapter/sqlite ./audit
 
 # Vet compiles all that is imported, in four fifths of the time with less garbage collection. Lint looks at the benchmarks too.
 check: ## formatting and vet: a minute
