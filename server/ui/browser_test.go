@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,15 @@ import (
 //go:embed testdata/axe.min.js
 var axe string
 
+// endChromium ends the browser, which removes its folder, if a test has started it.
+var endChromium = func() {}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	endChromium()
+	os.Exit(code)
+}
+
 // chromium is the browser of all tests of the package, started with the first.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	if _, err := debian.Find("fonts-dejavu-core"); err != nil {
@@ -38,7 +48,8 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900),
 		chromedp.Flag("js-flags", "--no-opt,--no-maglev")) // axe takes longer to be compiled well than to run once
-	ctx, _ := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, end := chromedp.NewExecAllocator(context.Background(), options...)
+	endChromium = end
 	ctx, _ = chromedp.NewContext(ctx)
 	return ctx, chromedp.Do(ctx)
 })
