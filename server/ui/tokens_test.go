@@ -5,6 +5,7 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,25 @@ func TestU2ATokenIsShownOnceAndRevoked(t *testing.T) {
 		}
 	}
 	has(t, s.as(secret).get("queues"), "<h1>Sign in</h1>")
+}
+
+func TestU2ADoubleClickSendsAFormOnce(t *testing.T) {
+	s := newSite(t, nil)
+	b := s.tab(t, wide)
+	b.open("do/tokens/create")
+	sends := func(form string) []bool {
+		return value[[]bool](b, `[1, 2].map(() => document.querySelector("`+form+`").dispatchEvent(new Event("submit", {bubbles: true, cancelable: true})))`)
+	}
+	if got := sends("form.preview"); !slices.Equal(got, []bool{true, false}) {
+		t.Errorf("the form is sent: %v", got)
+	}
+	if got := sends("form.search"); !slices.Equal(got, []bool{true, true}) {
+		t.Errorf("the search is sent: %v", got)
+	}
+	value[bool](b, `window.dispatchEvent(new Event("pageshow"))`)
+	if got := sends("form.preview"); !slices.Equal(got, []bool{true, false}) {
+		t.Errorf("the form is sent after the way back: %v", got)
+	}
 }
 
 func TestU4ATokenIsRevokedAfterAPreview(t *testing.T) {

@@ -132,6 +132,16 @@
 	}
 	$("#dialog").addEventListener("close", () => { $("#dialog-body").textContent = ""; if (opener?.isConnected) opener.focus(); });
 
+	// A form that makes a change is sent once, also by a double click: the answer to a second request would hide that to the first.
+	let sent;
+	document.addEventListener("submit", (event) => {
+		const form = event.target;
+		if (form.method !== "post" || event.defaultPrevented) return;
+		if (form === sent) event.preventDefault();
+		sent = form;
+	});
+	window.addEventListener("pageshow", () => { sent = null; }); // a page that a browser kept
+
 	// The command palette lists the pages of the navigation, and searches jobs.
 	const palette = $("#palette");
 	function choices(text) {
