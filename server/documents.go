@@ -74,9 +74,20 @@ type checkedDocument struct {
 	Body api.Check
 }
 
+// StartedRevision names the rollout or trial that a change is about.
+type StartedRevision struct {
+	Revision int64 `query:"revision" minimum:"0" doc:"Refuse the change with 409 unless this revision is the one that is rolled out or under trial; absent or 0: whichever is."`
+}
+
 type rolloutAction struct {
 	DocumentName
+	StartedRevision
 	Action string `path:"action" enum:"pause,resume,abort"`
+}
+
+type trialEnd struct {
+	DocumentName
+	StartedRevision
 }
 
 // documentPath begins the paths of operations on one document. A caller that is bound to others is refused by admit.
@@ -106,9 +117,9 @@ func (s *Server) documentRoutes() {
 	register(s, read.route(http.MethodGet, documentPath+"/rollout", "get-rollout", "Show the rollout of a document with its evidence"), s.getRollout)
 	register(s, publish.route(http.MethodPost, documentPath+"/rollout/{action}", "change-rollout", "Pause, resume or abort the rollout of a document"), s.changeRollout)
 	register(s, read.route(http.MethodGet, documentPath+"/trial", "get-trial", "Show what the revision under trial would have decided otherwise"), s.getTrial)
-	register(s, publish.route(http.MethodDelete, documentPath+"/trial", "end-trial", "End the trial of a revision"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
+	register(s, publish.route(http.MethodDelete, documentPath+"/trial", "end-trial", "End the trial of a revision"), func(ctx context.Context, in *trialEnd) (*documentAnswer, error) {
 		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.end-trial", To: trialText(nil)}, func() (policystore.Document, error) {
-			return s.documents.EndTrial(ctx, in.Name)
+			return s.documents.EndTrial(ctx, in.Name, in.Revision)
 		})
 	})
 	register(s, publish.route(http.MethodPut, documentPath+"/freeze", "freeze", "Refuse changes to a document"), func(ctx context.Context, in *documentChange[api.Freeze]) (*documentAnswer, error) {
@@ -342,11 +353,11 @@ func (s *Server) changeRollout(ctx context.Context, in *rolloutAction) (*documen
 	return s.changeDocument(ctx, in.Name, audit.Operation{Action: "rollouts." + in.Action, To: string(after[in.Action])}, func() (policystore.Document, error) {
 		switch in.Action {
 		case "pause":
-			return s.documents.Pause(ctx, in.Name)
+			return s.documents.Pause(ctx, in.Name, in.Revision)
 		case "resume":
-			return s.documents.Resume(ctx, in.Name)
+			return s.documents.Resume(ctx, in.Name, in.Revision)
 		}
-		return s.documents.Abort(ctx, in.Name, callerOf(ctx).actor())
+		return s.documents.Abort(ctx, in.Name, callerOf(ctx).actor(), in.Revision)
 	})
 }
 
@@ -384,6 +395,8 @@ func (p *problem) document(err error) bool {
 		p.Status, p.Remedy = http.StatusConflict, "look at the rollout: GET /v1/documents/{name}/rollout"
 	case errors.Is(err, documents.ErrBusy):
 		p.Status, p.Remedy, p.retryAfter = http.StatusServiceUnavailable, "ask again", awayTime
+	case errors.Is(err, documents.ErrOther):
+		p.Status, p.Remedy = http.StatusConflict, "look at the document, and decide anew"
 	case errors.Is(err, documents.ErrNoTrial):
 		p.Status, p.Remedy = http.StatusConflict, "publish a revision with trial: true"
 	default:

@@ -317,7 +317,7 @@ type pausing struct{ policystore.Store }
 
 func (p pausing) Evidence(ctx context.Context, rollout string) ([]policystore.Evidence, error) {
 	found, err := p.Store.Evidence(ctx, rollout)
-	_, paused := documents.New(p.Store, nil).Pause(ctx, "shop")
+	_, paused := documents.New(p.Store, nil).Pause(ctx, "shop", 0)
 	return found, errors.Join(err, paused)
 }
 

@@ -1,7 +1,10 @@
 package ui_test
 
 import (
+	"fmt"
 	"log/slog"
+	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tenetdev/tenet/controlplane"
+	"github.com/tenetdev/tenet/policystore"
 )
 
 // fill replaces the text of an input.
@@ -206,4 +210,30 @@ func (b *tab) tabTo(what string) {
 		}
 	}
 	b.t.Fatalf("%s cannot be reached by the keyboard", what)
+}
+
+func TestU4AnotherRolloutOrTrialThanTheOneShownIsNotChanged(t *testing.T) {
+	s := newSite(t, nil)
+	s.seedPolicies()
+	for path, shown := range map[string]int64{"policies/shop/rollout/pause": s.document("shop").Rollout.Candidate, "policies/mail/trial/end": s.document("mail").Trial.Revision} {
+		hidden := `name="revision" value="%d"`
+		has(t, s.get("do/"+path), fmt.Sprintf(hidden, shown))
+		earlier := url.Values{"key": {path}, "revision": {strconv.FormatInt(shown-1, 10)}}
+		has(t, s.post("do/"+path, earlier), fmt.Sprintf("another one has begun meanwhile: it is revision %d now, not %d", shown, shown-1), fmt.Sprintf(hidden, shown))
+		if d := s.document("shop"); d.Rollout.State != policystore.Running {
+			t.Errorf("%s: %s", path, d.Rollout.State)
+		}
+		if s.document("mail").Trial == nil {
+			t.Errorf("%s ended the trial", path)
+		}
+	}
+	now := strconv.FormatInt(s.document("mail").Trial.Revision, 10)
+	has(t, s.post("do/policies/mail/trial/end", url.Values{"key": {"b"}, "revision": {now}}), "The trial of mail has ended.")
+}
+
+func TestU4AFreezeSaysWhichReasonItReplaces(t *testing.T) {
+	s := newSite(t, nil)
+	s.publish("shop", 0, "version: 1\n", "first", nil)
+	s.post("do/policies/shop/freeze", url.Values{"key": {"a"}, "reason": {"the sale is on."}})
+	has(t, s.get("do/policies/shop/freeze"), "froze it already: the sale is on. Your reason replaces this one.")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 type rolloutView struct {
@@ -311,6 +312,7 @@ func rolloutAction() *action {
 			}
 			p := &preview{Button: sentenceCase(does) + " the rollout", Command: commandLine([]string{"policy", "rollout", does, name})}
 			p.Title = sentenceCase(does) + " the rollout of " + name + "?"
+			p.Fields = []field{{Name: "revision", Type: "hidden", Value: decimal(o.Candidate)}}
 			switch does {
 			case "pause":
 				p.Text = []string{"Clients keep what they have. Nothing is judged, and harm is not taken back by itself, until somebody resumes it."}
@@ -338,7 +340,7 @@ func rolloutAction() *action {
 			if done == "" {
 				return "", "", errNoPage
 			}
-			err := r.change(client.Call{Method: http.MethodPost, Path: documentPath(name, "/rollout/"+does)}, nil)
+			err := r.change(client.Call{Method: http.MethodPost, Path: documentPath(name, "/rollout/"+does), Query: params.Of("revision", r.PostFormValue("revision"))}, nil)
 			return "The rollout of " + name + " is " + done + ".", "", err
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
+	"github.com/tenetdev/tenet/server/internal/params"
 )
 
 type trialView struct {
@@ -55,12 +56,13 @@ func endTrialAction() *action {
 			}
 			return &preview{
 				Title: "End the trial of " + name + "?", Button: "End the trial", Command: commandLine([]string{"policy", "trial", "end", name}),
-				Text: []string{fmt.Sprintf("Clients forget revision %d, and what it would have decided is no longer shown. The revision itself stays in the list.", d.Trial.Revision)},
+				Fields: []field{{Name: "revision", Type: "hidden", Value: decimal(d.Trial.Revision)}},
+				Text:   []string{fmt.Sprintf("Clients forget revision %d, and what it would have decided is no longer shown. The revision itself stays in the list.", d.Trial.Revision)},
 			}, nil
 		},
 		make: func(r *request) (string, string, error) {
 			name := r.PathValue("name")
-			return "The trial of " + name + " has ended.", "", r.change(client.Call{Method: http.MethodDelete, Path: documentPath(name, "/trial")}, nil)
+			return "The trial of " + name + " has ended.", "", r.change(client.Call{Method: http.MethodDelete, Path: documentPath(name, "/trial"), Query: params.Of("revision", r.PostFormValue("revision"))}, nil)
 		},
 	}
 }

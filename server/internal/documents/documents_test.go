@@ -265,18 +265,18 @@ func TestS2PauseStopsTheClock(t *testing.T) {
 		s, _ := newService(t)
 		d := rollOut(t, s)
 		time.Sleep(time.Minute)
-		if _, err := s.Pause(t.Context(), "shop"); err != nil {
+		if _, err := s.Pause(t.Context(), "shop", 0); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Pause(t.Context(), "shop"); !errors.Is(err, documents.ErrNotRunning) {
+		if _, err := s.Pause(t.Context(), "shop", 0); !errors.Is(err, documents.ErrNotRunning) {
 			t.Errorf("paused twice: %v", err)
 		}
 		time.Sleep(time.Hour)
-		after, err := s.Resume(t.Context(), "shop")
+		after, err := s.Resume(t.Context(), "shop", 0)
 		if err != nil || !after.Rollout.StepStarted.Equal(d.Rollout.StepStarted.Add(time.Hour)) || !after.Rollout.PausedAt.IsZero() {
 			t.Errorf("%+v, %v", after.Rollout, err)
 		}
-		if _, err := s.Resume(t.Context(), "shop"); !errors.Is(err, documents.ErrNotRunning) {
+		if _, err := s.Resume(t.Context(), "shop", 0); !errors.Is(err, documents.ErrNotRunning) {
 			t.Errorf("resumed twice: %v", err)
 		}
 	})
@@ -285,17 +285,17 @@ func TestS2PauseStopsTheClock(t *testing.T) {
 func TestS2AbortRestoresTheBase(t *testing.T) {
 	s, store := newService(t)
 	rollOut(t, s)
-	if _, err := s.Pause(t.Context(), "shop"); err != nil {
+	if _, err := s.Pause(t.Context(), "shop", 0); err != nil {
 		t.Fatal(err)
 	}
-	d, err := s.Abort(t.Context(), "shop", "bob")
+	d, err := s.Abort(t.Context(), "shop", "bob", 0)
 	if err != nil || d.Current != 3 || d.Rollout.State != policystore.Aborted || !d.Rollout.PausedAt.IsZero() {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if r, err := store.Revision(t.Context(), "shop", 3); err != nil || string(r.Body) != first || r.Author != "bob" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := s.Abort(t.Context(), "shop", "bob"); !errors.Is(err, documents.ErrNotRunning) {
+	if _, err := s.Abort(t.Context(), "shop", "bob", 0); !errors.Is(err, documents.ErrNotRunning) {
 		t.Errorf("aborted twice: %v", err)
 	}
 	publish(t, s, 3, second)

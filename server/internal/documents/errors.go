@@ -18,6 +18,8 @@ var (
 	ErrFirst = errors.New("the first revision of a document cannot be rolled out or tried: publish it for all")
 	// ErrNoTrial: the document has no revision under trial.
 	ErrNoTrial = errors.New("no revision is under trial")
+	// ErrOther: another revision is rolled out, or under trial, than the one that the operation is about.
+	ErrOther = errors.New("another one has begun meanwhile")
 )
 
 // ConflictError says that another revision is in force than the one that the caller wanted to replace. It wraps

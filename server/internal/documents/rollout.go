@@ -12,19 +12,28 @@ import (
 // Judge is the author of revisions that a judgement publishes.
 const Judge = "tenet"
 
-// Pause stops a running rollout where it is. It returns ErrNotRunning if the document has none.
-func (s *Service) Pause(ctx context.Context, name string) (policystore.Document, error) {
+// other reports that a revision is rolled out, or under trial, that is not the one that the caller meant; a caller who means 0 means any.
+func other(revision, meant int64) error {
+	if meant == 0 || revision == meant {
+		return nil
+	}
+	return fmt.Errorf("%w: it is revision %d now, not %d", ErrOther, revision, meant)
+}
+
+// Pause stops a running rollout where it is. It returns ErrNotRunning if the document has none, or ErrOther if that is not of the
+// candidate; 0 is any.
+func (s *Service) Pause(ctx context.Context, name string, candidate int64) (policystore.Document, error) {
 	return s.update(ctx, name, false, func(d *policystore.Document, now time.Time) ([]policystore.Revision, error) {
 		if d.Rollout == nil || d.Rollout.State != policystore.Running {
 			return nil, fmt.Errorf("%w: document %q does not have a running one", ErrNotRunning, name)
 		}
 		d.Rollout.State, d.Rollout.PausedAt = policystore.Paused, now
-		return nil, nil
+		return nil, other(d.Rollout.Candidate, candidate)
 	})
 }
 
-// Resume continues a paused rollout. It returns ErrNotRunning if the document has none, or *FrozenError.
-func (s *Service) Resume(ctx context.Context, name string) (policystore.Document, error) {
+// Resume continues a paused rollout. It returns ErrNotRunning if the document has none, ErrOther as Pause does, or *FrozenError.
+func (s *Service) Resume(ctx context.Context, name string, candidate int64) (policystore.Document, error) {
 	return s.update(ctx, name, false, func(d *policystore.Document, now time.Time) ([]policystore.Revision, error) {
 		if d.Rollout == nil || d.Rollout.State != policystore.Paused {
 			return nil, fmt.Errorf("%w: document %q does not have a paused one", ErrNotRunning, name)
@@ -35,16 +44,19 @@ func (s *Service) Resume(ctx context.Context, name string) (policystore.Document
 		r := d.Rollout
 		r.StepStarted = r.StepStarted.Add(now.Sub(r.PausedAt)) // the pause does not count as time of the step
 		r.State, r.PausedAt = policystore.Running, time.Time{}
-		return nil, nil
+		return nil, other(r.Candidate, candidate)
 	})
 }
 
 // Abort ends a rollout and publishes the content of its base anew, also while the document is frozen. It returns
-// ErrNotRunning if the document has no rollout, or only one that has ended.
-func (s *Service) Abort(ctx context.Context, name, actor string) (policystore.Document, error) {
+// ErrNotRunning if the document has no rollout, or only one that has ended, and ErrOther as Pause does.
+func (s *Service) Abort(ctx context.Context, name, actor string, candidate int64) (policystore.Document, error) {
 	return s.update(ctx, name, false, func(d *policystore.Document, now time.Time) ([]policystore.Revision, error) {
 		if d.Rollout == nil || d.Rollout.State.Ended() {
 			return nil, fmt.Errorf("%w: document %q does not have a running or paused one", ErrNotRunning, name)
+		}
+		if err := other(d.Rollout.Candidate, candidate); err != nil {
+			return nil, err
 		}
 		message := fmt.Sprintf("rollout of revision %d aborted", d.Rollout.Candidate)
 		return s.endWithBase(ctx, d, policystore.Aborted, policystore.Revision{Author: actor, Message: message, Created: now})
@@ -100,11 +112,15 @@ func (s *Service) endWithBase(ctx context.Context, d *policystore.Document, stat
 	return []policystore.Revision{r}, nil
 }
 
-// EndTrial ends a trial, also while the document is frozen. It returns ErrNoTrial if there is none.
-func (s *Service) EndTrial(ctx context.Context, name string) (policystore.Document, error) {
+// EndTrial ends a trial, also while the document is frozen. It returns ErrNoTrial if there is none, or ErrOther if it is not of the
+// revision; 0 is any.
+func (s *Service) EndTrial(ctx context.Context, name string, revision int64) (policystore.Document, error) {
 	return s.update(ctx, name, false, func(d *policystore.Document, _ time.Time) ([]policystore.Revision, error) {
 		if d.Trial == nil {
 			return nil, fmt.Errorf("document %q: %w", name, ErrNoTrial)
+		}
+		if err := other(d.Trial.Revision, revision); err != nil {
+			return nil, err
 		}
 		d.Trial = nil
 		return nil, nil

@@ -238,11 +238,11 @@ func TestS2APausedOrFrozenRolloutStays(t *testing.T) {
 		start(t, store)
 		docs := documents.New(store, nil)
 		serve(t, func() {
-			if _, err := docs.Pause(t.Context(), "shop"); err != nil {
+			if _, err := docs.Pause(t.Context(), "shop", 0); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
-			if _, err := docs.Resume(t.Context(), "shop"); err != nil {
+			if _, err := docs.Resume(t.Context(), "shop", 0); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := docs.Freeze(t.Context(), "shop", policystore.Freeze{Actor: "ann", Reason: "sale"}); err != nil {
