@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
@@ -15,15 +16,20 @@ func freezeAction() *action {
 		path: "policies/{name}/freeze",
 		preview: func(r *request) (*preview, error) {
 			name := r.PathValue("name")
-			if err := r.get(documentPath(name, ""), nil, &policystore.Document{}); err != nil {
+			var d policystore.Document
+			if err := r.get(documentPath(name, ""), nil, &d); err != nil {
 				return nil, err
 			}
-			return &preview{
+			p := &preview{
 				Title: "Freeze " + name + "?", Button: "Freeze " + name,
 				Text:    []string{"Nobody can publish or roll back the document, and a rollout does not advance, until somebody unfreezes it. A revision that does harm is still taken back."},
 				Fields:  []field{{Name: "reason", Label: "Reason", Required: true, Help: "Whoever wants to change the document sees it.", Flag: "--reason VALUE", Unset: "--reason REASON"}},
 				Command: commandLine([]string{"policy", "freeze", name}),
-			}, nil
+			}
+			if d.Freeze != nil {
+				p.Text = append(p.Text, fmt.Sprintf("%s froze it already: %s. Your reason replaces this one.", d.Freeze.Actor, strings.TrimSuffix(d.Freeze.Reason, ".")))
+			}
+			return p, nil
 		},
 		make: func(r *request) (string, string, error) {
 			name := r.PathValue("name")
