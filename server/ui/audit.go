@@ -86,7 +86,9 @@ func auditPage() *page {
 		if q.WorkID != "" {
 			parts = append(parts, "--work", q.WorkID)
 		}
-		out.Command = commandLine(parts)
+		if q.Actor == "" { // by which the command does not filter
+			out.Command = commandLine(parts)
+		}
 		if q.Before == "" && r.query.Get("before") == "" {
 			out.Heads, err = r.ui.client.Audit().Heads(r.context())
 		}
@@ -97,7 +99,9 @@ func auditPage() *page {
 func operatorsPage() *page {
 	return &page{path: "operators", nav: "Operators' actions", title: "Operators' actions", file: "operators", load: func(r *request) (any, error) {
 		out, err := readEvents(r, "operators", client.AuditQuery{Type: audit.OperatorAction, Actor: r.query.Get("actor"), Action: r.query.Get("action")})
-		out.Command = commandLine([]string{"audit", "query", "--type", string(audit.OperatorAction)})
+		if q := out.Query; q.Actor == "" && q.Action == "" { // by which the command does not filter
+			out.Command = commandLine([]string{"audit", "query", "--type", string(audit.OperatorAction)})
+		}
 		return out, err
 	}}
 }

@@ -28,7 +28,7 @@ func TestU2TheAuditLogAndOperatorsActionsAreSearched(t *testing.T) {
 		t.Error(page)
 	}
 	has(t, root.get("operators?actor=nobody"), "No action matches")
-	has(t, root.get("audit?type=operator_action&actor=token%3Aroot"), "queues.pause, open → paused", "tenet audit query --type operator_action", "Heads of the chains")
+	has(t, root.get("audit?type=operator_action&actor=token%3Aroot"), "queues.pause, open → paused", "Heads of the chains")
 
 	dead, err := s.db.Jobs().List(t.Context(), job.Filter{States: []job.State{job.Dead}}, "", 1)
 	if err != nil || len(dead) == 0 {

@@ -160,3 +160,21 @@ func TestU5TheCommandLineFollowsTheForm(t *testing.T) {
 		}
 	}
 }
+
+func TestU5ACommandWithoutTheFilterOfItsPageIsNotShown(t *testing.T) {
+	s := newSite(t, nil)
+	s.seedFlows()
+	s.post("do/queues/mail/pause", url.Values{"key": {"a"}, "reason": {"x"}})
+	for path, command := range map[string]string{
+		"flows": "tenet flows list", "audit?type=operator_action": "tenet audit query --type operator_action", "operators": "tenet audit query --type operator_action",
+	} {
+		has(t, s.get(path), command)
+	}
+	for path, command := range map[string]string{
+		"flows?state=running": "tenet flows list", "audit?actor=local": "tenet audit query", "operators?actor=local": "tenet audit query", "operators?action=queues.pause": "tenet audit query",
+	} {
+		if page := s.get(path); strings.Contains(page, ">"+command) {
+			t.Errorf("%s shows %s", path, command)
+		}
+	}
+}
