@@ -40,7 +40,7 @@ type Edge struct {
 const maxEdges = 10_000
 
 // ParseGraph reads a call graph in YAML or JSON, as strictly as [Parse] reads a document and with the same limits. A refused
-// graph gives an [*Error] with all of its faults. A graph has at most 10,000 edges and no cycle: around a cycle, requests would
+// graph gives an [*Error] with all of its faults. A graph lists a node once, and has at most 10,000 edges and no cycle: around a cycle, requests would
 // multiply without end.
 func ParseGraph(name string, data []byte) (*Graph, error) {
 	g := &Graph{}
@@ -48,11 +48,18 @@ func ParseGraph(name string, data []byte) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	var refused *Error
+	listed := map[string]bool{}
+	for _, name := range g.Nodes {
+		if listed[name] {
+			refused = d.Refuse("nodes", fmt.Sprintf("%q is listed twice", short(name)), "remove one of the two")
+		}
+		listed[name] = true
+	}
 	slices.Sort(g.Nodes)
 	if len(g.Edges) == 0 || len(g.Edges) > maxEdges {
 		return nil, d.Refuse("edges", fmt.Sprintf("%d edges", len(g.Edges)), fmt.Sprintf("write 1 to %d", maxEdges))
 	}
-	var refused *Error
 	for i := range g.Edges {
 		e := &g.Edges[i]
 		e.Place = d.LocatePath(fmt.Sprintf("edges[%d]", i))
