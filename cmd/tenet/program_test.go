@@ -51,6 +51,15 @@ func TestStdinIsADocument(t *testing.T) {
 	}
 }
 
+func TestASimulationThatASignalEndsNamesIt(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(command.Interrupt{Signal: syscall.SIGTERM})
+	code, out, errs := runIn(ctx, nil, "", "simulate", "../../examples/scenarios/webhooks.yaml")
+	if code != 143 || out != "" || errs != "tenet: stopped by signal 15 (terminated)\n" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, out, errs)
+	}
+}
+
 // largeImport writes an Envoy configuration of n routes.
 func largeImport(t *testing.T, n int) (file string) {
 	t.Helper()

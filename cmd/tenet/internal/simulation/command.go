@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -60,6 +61,9 @@ file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 		report, err := scenario.Run(ctx, options)
 		if errors.Is(err, simulate.ErrTooLarge) {
 			return fmt.Errorf("the simulation would need more than %d GiB: shorten it, lower its rates, or bound its queues", maxMemory>>30)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if err != nil {
 			return a.Refused(err)
