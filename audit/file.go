@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,9 +59,7 @@ func OpenFile(path string, o FileOptions) (*FileSink, error) {
 	if path == "" {
 		return nil, errors.New("audit: OpenFile: the path is empty")
 	}
-	if o.MaxSize == 0 {
-		o.MaxSize = defaultMaxSize
-	}
+	o.MaxSize = cmp.Or(o.MaxSize, defaultMaxSize)
 	s := &FileSink{names: namesOf(path), options: o}
 	var err error
 	if s.lock, err = files.OpenLocked(s.names.lock()); err != nil {

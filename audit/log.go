@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,18 +62,10 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Mode == "" {
-		o.Mode = FailClosed
-	}
-	if o.Buffer <= 0 {
-		o.Buffer = 1 << 16
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = 5 * time.Second
-	}
-	if o.CountInterval <= 0 {
-		o.CountInterval = time.Minute
-	}
+	o.Mode = cmp.Or(o.Mode, FailClosed)
+	o.Buffer = cmp.Or(max(o.Buffer, 0), 1<<16)
+	o.Timeout = cmp.Or(max(o.Timeout, 0), 5*time.Second)
+	o.CountInterval = cmp.Or(max(o.CountInterval, 0), time.Minute)
 	switch {
 	case o.Mode != FailClosed && o.Mode != Outbox && o.Mode != Buffered:
 		return o, fmt.Errorf("audit: mode %q: want fail_closed, outbox or buffered", o.Mode)

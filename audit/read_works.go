@@ -53,9 +53,7 @@ type gathered struct{ lines, unreadable, duplicates int }
 
 // gather reads the events of a source for which want returns true. The caller passes the result to visitWorks.
 func gather(ctx context.Context, s Source, o Spill, want func(e *Event) bool) (*works, error) {
-	if o.Memory <= 0 {
-		o.Memory = defaultMemory
-	}
+	o.Memory = cmp.Or(max(o.Memory, 0), defaultMemory)
 	w := &works{
 		symbols: symbols{numbers: map[string]uint64{}}, hash: maphash.MakeSeed(), policies: map[string][]byte{},
 		store: chunkStore{limit: o.Memory, dir: o.Dir},

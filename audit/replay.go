@@ -82,9 +82,7 @@ const (
 //
 // Replay uses all cores. Its memory does not grow with the log: see [Spill].
 func Replay(ctx context.Context, s Source, o ReplayOptions) (*ReplayReport, error) {
-	if o.Limit <= 0 {
-		o.Limit = defaultLimit
-	}
+	o.Limit = cmp.Or(max(o.Limit, 0), defaultLimit)
 	w, err := gather(ctx, s, o.Spill, neededForReplay)
 	if err != nil {
 		return nil, fmt.Errorf("audit: replay: %w", err)

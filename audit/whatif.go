@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,9 +75,7 @@ func WhatIf(ctx context.Context, s Source, set *policy.Set, o ReplayOptions) (*W
 	if set == nil {
 		return nil, errors.New("audit: what if: the set of policies is nil")
 	}
-	if o.Limit <= 0 {
-		o.Limit = defaultLimit
-	}
+	o.Limit = cmp.Or(max(o.Limit, 0), defaultLimit)
 	w, err := gather(ctx, s, o.Spill, neededForReplay)
 	if err != nil {
 		return nil, fmt.Errorf("audit: what if: %w", err)

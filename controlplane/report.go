@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -25,9 +26,7 @@ const (
 )
 
 func newReports(onError func(error), logger *slog.Logger) *reports {
-	if logger == nil {
-		logger = slog.Default()
-	}
+	logger = cmp.Or(logger, slog.Default())
 	return &reports{onError: onError, logger: logger, told: map[string]string{}}
 }
 

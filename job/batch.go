@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -37,9 +38,7 @@ type BatchOptions struct {
 }
 
 func (o BatchOptions) check(jobType string) BatchOptions {
-	if o.Size == 0 {
-		o.Size = DefaultBatchSize
-	}
+	o.Size = cmp.Or(o.Size, DefaultBatchSize)
 	if o.Size < 1 || o.Size > MaxBatchSize {
 		panic(fmt.Sprintf("job: HandleBatch: type %q: Size: %d is not between 1 and %d", jobType, o.Size, MaxBatchSize))
 	}

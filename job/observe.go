@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -58,9 +59,7 @@ func (p *reporter) logDead(r *Record, x *Settlement) {
 		return
 	}
 	text := x.Error
-	if text == "" {
-		text = r.LastError
-	}
+	text = cmp.Or(text, r.LastError)
 	p.log.Warn("job: dead", "job", r.ID, "type", r.Type, "queue", r.Queue, "attempts", x.made(r), "reason", x.Reason, "error", excerpt(text))
 }
 

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -32,9 +33,7 @@ type RedriveRunner struct {
 // NewRedriveRunner makes a runner. A nil store panics.
 func NewRedriveRunner(store RedriveStepper, o RedriveRunnerOptions) *RedriveRunner {
 	argument.Need(store != nil, "job: NewRedriveRunner: the store")
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return &RedriveRunner{store, o}
 }
 

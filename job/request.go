@@ -93,9 +93,7 @@ func (r Request) insert(index, maxPayload int) (Insert, error) {
 	fail := func(field, problem string) (Insert, error) {
 		return Insert{}, &RequestError{Index: index, Field: field, Problem: problem}
 	}
-	if r.Queue == "" {
-		r.Queue = DefaultQueue
-	}
+	r.Queue = cmp.Or(r.Queue, DefaultQueue)
 	for _, text := range []struct {
 		field, value string
 		limit        int

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -85,12 +86,8 @@ func (q Search) Over(ctx context.Context, c Candidates) (found Found, err error)
 		return found, err
 	}
 	limit, within := q.Limit, q.Within
-	if limit <= 0 {
-		limit = 100
-	}
-	if within <= 0 {
-		within = 2 * time.Second
-	}
+	limit = cmp.Or(max(limit, 0), 100)
+	within = cmp.Or(max(within, 0), 2*time.Second)
 	var indexed *filter.Term
 	for i, t := range q.Filter.Terms {
 		switch {

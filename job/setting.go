@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,9 +84,7 @@ func (e *SettingError) Error() string { return "job: setting: " + e.Field + ": "
 // Check returns a *SettingError for a setting that workers could not follow.
 func (s *Setting) Check() error {
 	if problem := textProblem(s.Name, maxSettingName); problem != "" || s.Name == "" {
-		if problem == "" {
-			problem = "missing"
-		}
+		problem = cmp.Or(problem, "missing")
 		return &SettingError{"name", problem}
 	}
 	if len(s.Value) > maxSettingBytes {

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"math"
 	"sync/atomic"
 	"time"
@@ -58,9 +59,7 @@ func (a *adaptive) reset(now time.Duration) {
 // bound takes the bounds of a policy, and returns the limit: that which was learnt within them, or the initial one.
 func (a *adaptive) bound(p policy.Limit, learnt int) int {
 	a.low, a.high = max(p.Adaptive.Min, 1), max(p.Concurrency, 1)
-	if learnt == 0 {
-		learnt = p.Adaptive.Initial
-	}
+	learnt = cmp.Or(learnt, p.Adaptive.Initial)
 	return a.clamp(learnt)
 }
 

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"log/slog"
 	"maps"
 	"strings"
@@ -35,9 +36,7 @@ type PerKey[T any] struct {
 // its label: the key's text in valid UTF-8.
 func NewPerKey[T any](limit int, create func(label string) T) *PerKey[T] {
 	argument.Need(create != nil, "observe: NewPerKey: the function")
-	if limit <= 0 {
-		limit = DefaultMaxKeys
-	}
+	limit = cmp.Or(max(limit, 0), DefaultMaxKeys)
 	p := &PerKey[T]{limit: limit, create: create, other: sync.OnceValue(func() T { return create(OtherLabel) })}
 	p.values.Store(&map[policy.Key]T{})
 	return p

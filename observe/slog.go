@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -72,9 +73,7 @@ func (o logObserver) Observe(ctx context.Context, e *Event) {
 		return
 	}
 	logger := o.logger
-	if logger == nil {
-		logger = slog.Default()
-	}
+	logger = cmp.Or(logger, slog.Default())
 	handler := logger.Handler()
 	if !handler.Enabled(ctx, level) {
 		return

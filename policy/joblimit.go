@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -58,9 +59,7 @@ func (l JobLimit) Normalize() JobLimit {
 		note.limit("", &bounded)
 		l.Rate = bounded.Rate
 	}
-	if l.Order == "" {
-		l.Order = OrderPriority
-	}
+	l.Order = cmp.Or(l.Order, OrderPriority)
 	l.Key = slices.Clone(l.Key)
 	return l
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"reflect"
 	"time"
 )
@@ -97,9 +98,7 @@ func (v *violations) limit(path string, l Limit) {
 		v.add(path+".rate.count", "missing", "say how many attempts may start per period")
 	}
 	a, highest := l.Adaptive, l.Concurrency
-	if highest == 0 {
-		highest = defaultAdaptiveMax
-	}
+	highest = cmp.Or(highest, defaultAdaptiveMax)
 	if !a.Enabled && a != (Adaptive{}) {
 		v.warn(path+".adaptive", "has no effect, because it is not enabled", "write enabled: true, or remove it")
 	}

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -114,9 +115,7 @@ type CallDefaults struct {
 // Marshal writes the document as YAML, fields in the order of their declaration, names sorted, durations in seconds. A
 // zero version is written as 1. It does not check the document; [Parse] does.
 func (f File) Marshal() ([]byte, error) {
-	if f.Version == 0 {
-		f.Version = version
-	}
+	f.Version = cmp.Or(f.Version, version)
 	node, err := encode(reflect.ValueOf(f))
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -63,9 +64,7 @@ func ParseGraph(name string, data []byte) (*Graph, error) {
 	for i := range g.Edges {
 		e := &g.Edges[i]
 		e.Place = d.LocatePath(fmt.Sprintf("edges[%d]", i))
-		if e.Calls == 0 {
-			e.Calls = 1
-		}
+		e.Calls = cmp.Or(e.Calls, 1)
 		if (e.Key == "") == (e.Attempts == 0) {
 			refused = d.Refuse(e.Place.Path, "needs either key or attempts", "name the policy of the call, or say how many attempts it makes")
 		}

@@ -296,9 +296,7 @@ func (s *Server) enqueue(ctx context.Context, in *bodyOf[api.Enqueue]) (*answer[
 	for i := range in.Body.Jobs {
 		requests[i] = in.Body.Jobs[i].Request()
 		queue := requests[i].Queue
-		if queue == "" {
-			queue = job.DefaultQueue
-		}
+		queue = cmp.Or(queue, job.DefaultQueue)
 		if err := who.mayQueue(queue); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -49,12 +50,8 @@ type people struct {
 
 func newPeople(ctx context.Context, o *OIDC) (*people, error) {
 	p := &people{options: *o}
-	if p.options.GroupsClaim == "" {
-		p.options.GroupsClaim = "groups"
-	}
-	if p.options.Client == nil {
-		p.options.Client = http.DefaultClient
-	}
+	p.options.GroupsClaim = cmp.Or(p.options.GroupsClaim, "groups")
+	p.options.Client = cmp.Or(p.options.Client, http.DefaultClient)
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, p.options.Client), o.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("server: OpenID Connect: %w", err)

@@ -89,9 +89,7 @@ const (
 
 // declare completes an operation and makes it known to the mux.
 func (s *Server) declare(o *route) {
-	if o.MaxBodyBytes == 0 {
-		o.MaxBodyBytes = defaultBody
-	}
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, defaultBody)
 	o.BodyReadTimeout = callTime
 	header := func(name, text string) {
 		o.Parameters = append(o.Parameters, &huma.Param{Name: name, In: "header", Required: true, Description: text, Schema: &huma.Schema{Type: huma.TypeString}})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -112,9 +113,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	case o.Log == nil && !o.ReadOnly:
 		return nil, errors.New("server: New: the audit log is missing")
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Metrics == nil {
 		o.Metrics = prometheus.NewRegistry()
 	}

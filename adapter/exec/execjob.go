@@ -80,12 +80,8 @@ func Register(w *job.Worker, o Options) { job.Handle(w, Type, Handler(o)) }
 
 // Handler runs the command of a payload.
 func Handler(o Options) func(context.Context, job.Job[Payload]) error {
-	if o.MaxOutput <= 0 {
-		o.MaxOutput = defaultMaxOutput
-	}
-	if o.KillGrace <= 0 {
-		o.KillGrace = defaultKillGrace
-	}
+	o.MaxOutput = cmp.Or(max(o.MaxOutput, 0), defaultMaxOutput)
+	o.KillGrace = cmp.Or(max(o.KillGrace, 0), defaultKillGrace)
 	return func(ctx context.Context, j job.Job[Payload]) error {
 		p := j.Payload
 		if err := p.Check(); err != nil {

@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,18 +91,12 @@ func OpenSource(path string, o SourceOptions) (*Source, error) {
 		return nil, err
 	}
 	o.Format, o.Comma = format, comma
-	if o.MaxRecord <= 0 {
-		o.MaxRecord = DefaultMaxRecord
-	}
-	if o.MaxPending <= 0 {
-		o.MaxPending = DefaultMaxPending
-	}
+	o.MaxRecord = cmp.Or(max(o.MaxRecord, 0), DefaultMaxRecord)
+	o.MaxPending = cmp.Or(max(o.MaxPending, 0), DefaultMaxPending)
 	if o.Offsets == "" {
 		o.Offsets = path + ".offset"
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	file, err := files.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("file: %w", err)

@@ -1,6 +1,7 @@
 package tenethttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -32,9 +33,7 @@ func (c *Client) Do(ctx context.Context, req *http.Request, key policy.Key, opti
 		return nil, errors.New("tenethttp: Do: the context is nil")
 	}
 	client := c.HTTP
-	if client == nil {
-		client = http.DefaultClient
-	}
+	client = cmp.Or(client, http.DefaultClient)
 	run := &call{executor: c.Executor, key: key, request: req, send: client.Do}
 	return run.do(ctx, options)
 }
@@ -60,9 +59,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.New("tenethttp: RoundTrip: the request is nil")
 	}
 	base, key := t.Base, t.Key
-	if base == nil {
-		base = http.DefaultTransport
-	}
+	base = cmp.Or(base, http.DefaultTransport)
 	if key == nil {
 		t.once.Do(func() { t.defaultKey = NewKeyFunc(MaxKeys) })
 		key = t.defaultKey
@@ -78,9 +75,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes the idle connections of the base. http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() {
 	base := t.Base
-	if base == nil {
-		base = http.DefaultTransport
-	}
+	base = cmp.Or(base, http.DefaultTransport)
 	if c, ok := base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

@@ -71,9 +71,7 @@ func Idempotent(guard *idempotency.Guard, o IdempotencyOptions) func(http.Handle
 	if len(o.Methods) == 0 {
 		o.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
-	if o.MaxBody <= 0 {
-		o.MaxBody = defaultMaxBody
-	}
+	o.MaxBody = cmp.Or(max(o.MaxBody, 0), defaultMaxBody)
 	return func(next http.Handler) http.Handler {
 		argument.Need(next != nil, "tenethttp: Idempotent: the handler")
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -67,25 +68,15 @@ func NewSource(store job.Store, o SourceOptions) (*Source, error) {
 	if store == nil {
 		return nil, errors.New("jobs: NewSource: the store is nil")
 	}
-	if o.Queue == "" {
-		o.Queue = job.DefaultQueue
-	}
+	o.Queue = cmp.Or(o.Queue, job.DefaultQueue)
 	if o.Worker == "" {
 		host, _ := os.Hostname()
 		o.Worker = fmt.Sprintf("%s/%d/%.8s", host, os.Getpid(), rand.Text())
 	}
-	if o.Lease == 0 {
-		o.Lease = job.DefaultLease
-	}
-	if o.MaxAttempts <= 0 {
-		o.MaxAttempts = DefaultMaxAttempts
-	}
-	if o.Poll <= 0 {
-		o.Poll = DefaultPoll
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Lease = cmp.Or(o.Lease, job.DefaultLease)
+	o.MaxAttempts = cmp.Or(max(o.MaxAttempts, 0), DefaultMaxAttempts)
+	o.Poll = cmp.Or(max(o.Poll, 0), DefaultPoll)
+	o.Log = cmp.Or(o.Log, slog.Default())
 	if err := job.CheckLease(o.Lease); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}

@@ -1,6 +1,7 @@
 package tenetnats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,9 +90,7 @@ func do[T any](ctx context.Context, c *Client, o operation, run func(context.Con
 		executor = retry.DefaultExecutor()
 	}
 	executor.Register(ClassifierName, theClassifier, theClasses)
-	if key.Namespace == "" {
-		key.Namespace = Namespace
-	}
+	key.Namespace = cmp.Or(key.Namespace, Namespace)
 	return retry.DoValue(ctx, executor, key, func(ctx context.Context) (T, error) {
 		ctx, cancel := bounded(ctx)
 		defer cancel()

@@ -242,9 +242,7 @@ func (t *gateTx) work() (more bool, err error) {
 		_, err = t.tx.Exec(t.ctx, t.j.db.sql(endWorkSQL), kind, what)
 		return true, err
 	}
-	if next == "" {
-		next = passedOnce
-	}
+	next = cmp.Or(next, passedOnce)
 	_, err = t.tx.Exec(t.ctx, t.j.db.sql(moveWorkSQL), kind, what, next, sure)
 	return true, err
 }

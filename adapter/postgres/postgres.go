@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,15 +107,11 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*DB, error) {
 	if pool == nil {
 		return nil, errors.New("postgres: New: the pool is nil")
 	}
-	if o.Schema == "" {
-		o.Schema = DefaultSchema
-	}
+	o.Schema = cmp.Or(o.Schema, DefaultSchema)
 	if len(o.Schema) > maxSchema || strings.ContainsRune(o.Schema, 0) {
 		return nil, fmt.Errorf("postgres: schema %q: use a name of at most %d bytes", o.Schema, maxSchema)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	db := &DB{pool: pool, schema: pgx.Identifier{o.Schema}.Sanitize(), name: o.Schema, log: o.Logger}
 	durable := false
 	const settings = `SELECT current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'`

@@ -1,6 +1,7 @@
 package prom
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -33,9 +34,7 @@ type Observer struct {
 // Registerer is an error that wraps prometheus.AlreadyRegisteredError.
 func New(o Options) (*Observer, error) {
 	registerer := o.Registerer
-	if registerer == nil {
-		registerer = prometheus.DefaultRegisterer
-	}
+	registerer = cmp.Or(registerer, prometheus.DefaultRegisterer)
 	m := newMetrics()
 	if err := registerer.Register(m.collectors()); err != nil {
 		return nil, fmt.Errorf("prom: register the metrics (share one Observer per Registerer): %w", err)

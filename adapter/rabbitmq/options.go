@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -93,12 +94,8 @@ func ParseURL(text string) (server string, o Options, err error) {
 const mostPrefetch = 1<<16 - 1
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Key == "" {
-		o.Key = o.Queue
-	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Key = cmp.Or(o.Key, o.Queue)
 	switch err := address.CheckNames("queue", o.Queue, "exchange", o.Exchange, "key", o.Key); {
 	case err != nil:
 		return o, fmt.Errorf("rabbitmq: %w", err)

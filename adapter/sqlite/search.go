@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -22,9 +23,7 @@ func (s *Jobs) Search(ctx context.Context, q job.Search) (job.Found, error) {
 		return job.Found{}, err
 	}
 	newest := func(ctx context.Context, indexed *filter.Term, below string, n int) (ids []string, err error) {
-		if below == "" {
-			below = aboveAll
-		}
+		below = cmp.Or(below, aboveAll)
 		text, args := newestSQL(q.Filter, indexed, below)
 		err = s.view(ctx, "search", func(q querier) (err error) {
 			ids, err = column[string](q, text, append(args, n)...)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -81,12 +82,8 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	if ctx == nil {
 		return nil, errors.New("sqlite: Open: the context is nil")
 	}
-	if o.Synchronous == "" {
-		o.Synchronous = Full
-	}
-	if o.BusyTimeout <= 0 {
-		o.BusyTimeout = DefaultBusyTimeout
-	}
+	o.Synchronous = cmp.Or(o.Synchronous, Full)
+	o.BusyTimeout = cmp.Or(max(o.BusyTimeout, 0), DefaultBusyTimeout)
 	if o.Synchronous != Full && o.Synchronous != Normal {
 		return nil, fmt.Errorf("sqlite: synchronous %q: use %q or %q", o.Synchronous, Full, Normal)
 	}

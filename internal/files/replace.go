@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,9 +69,7 @@ func replacement(path string, fill func(*os.File) error) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode == 0 {
-		mode = private
-	}
+	mode = cmp.Or(mode, private)
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return nil, err

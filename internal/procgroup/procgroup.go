@@ -1,6 +1,7 @@
 package procgroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,9 +77,7 @@ func (g *Group) stop(s Stop, kill <-chan struct{}) {
 
 // ended asks the group to end and reports whether it did so in its grace period.
 func (g *Group) ended(leader int, s Stop, kill <-chan struct{}) bool {
-	if s.Signal == 0 {
-		s.Signal = syscall.SIGTERM
-	}
+	s.Signal = cmp.Or(s.Signal, syscall.SIGTERM)
 	signalGroup(leader, s.Signal)
 	grace := time.NewTimer(s.Grace)
 	defer grace.Stop()

@@ -4,6 +4,7 @@ package testserver
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -36,9 +37,7 @@ type Process struct {
 func (p *Process) Run() error {
 	p.cmd, p.output = p.Command(), &bytes.Buffer{}
 	orphan := p.Orphan
-	if orphan == 0 {
-		orphan = syscall.SIGKILL
-	}
+	orphan = cmp.Or(orphan, syscall.SIGKILL)
 	p.cmd.SysProcAttr = attributes(p.User, orphan)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	if p.Group {

@@ -1,6 +1,7 @@
 package pipelinetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -47,9 +48,7 @@ type Broker struct {
 // delivered again; it must then end in the same way. At the end, the server must report that the queue is empty and that the
 // other queue holds the scripted dead letters.
 func Crashes(t *testing.T, b Broker) {
-	if b.Transactions == 0 {
-		b.Transactions = 100_000
-	}
+	b.Transactions = cmp.Or(b.Transactions, 100_000)
 	if testing.Short() {
 		b.Transactions = 5000
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,9 +101,7 @@ func (j *Jobs) Count(ctx context.Context, f job.Filter) (api.JobCount, error) {
 
 // Search implements job.Searcher.
 func (j *Jobs) Search(ctx context.Context, q job.Search) (found job.Found, err error) {
-	if q.Limit <= 0 {
-		q.Limit = 100
-	}
+	q.Limit = cmp.Or(max(q.Limit, 0), 100)
 	body := api.JobFind{
 		Filter: api.NewJobFilter(q.Filter), Below: q.Below, Limit: min(q.Limit, api.MaxBatch), Within: min(q.Within, 10*time.Second).Seconds(), Secrets: j.client.options.Secrets,
 	}

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"cmp"
+
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -66,8 +68,6 @@ func newCauseGroup(g job.CauseGroup) causeGroup {
 	if g.Cause != "" {
 		row.Filter = term(job.FieldCause, g.Cause) + " " + row.Filter
 	}
-	if row.Text == "" {
-		row.Text = "Cause not recorded: these jobs died in an earlier release"
-	}
+	row.Text = cmp.Or(row.Text, "Cause not recorded: these jobs died in an earlier release")
 	return row
 }

@@ -241,9 +241,7 @@ func (p policyDiff) Title() string {
 func policyDiffPage() *page {
 	return documentPage("Revisions", page{path: "policies/{name}/diff", file: "policy-diff"}, func(r *request, h documentHead) (any, error) {
 		out := policyDiff{documentHead: h, From: r.number("from"), To: r.number("to")}
-		if out.To == 0 {
-			out.To = h.Current
-		}
+		out.To = cmp.Or(out.To, h.Current)
 		if out.From == 0 {
 			out.From = max(out.To-1, 1)
 		}

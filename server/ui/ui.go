@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"html/template"
@@ -44,15 +45,11 @@ func New(s *server.Server, o Options) (*UI, error) {
 	if s == nil {
 		return nil, errors.New("ui: New: the server is missing")
 	}
-	if o.Prefix == "" {
-		o.Prefix = "/ui"
-	}
+	o.Prefix = cmp.Or(o.Prefix, "/ui")
 	if !strings.HasPrefix(o.Prefix, "/") || strings.HasSuffix(o.Prefix, "/") || strings.ContainsAny(o.Prefix, "{}?# ") {
 		return nil, fmt.Errorf("ui: New: Prefix %q: write a path such as /ui, without a slash at its end", o.Prefix)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	u := &UI{server: s, options: o, mux: http.NewServeMux(), matching: http.NewServeMux()}
 	u.live.ui = u
 	var err error

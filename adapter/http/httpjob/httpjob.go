@@ -2,6 +2,7 @@ package httpjob
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,9 +84,7 @@ func Register(w *job.Worker, o Options) { job.Handle(w, Type, Handler(o)) }
 
 // Handler sends the request of a payload.
 func Handler(o Options) func(context.Context, job.Job[Payload]) error {
-	if o.MaxResponse <= 0 {
-		o.MaxResponse = defaultMaxResponse
-	}
+	o.MaxResponse = cmp.Or(max(o.MaxResponse, 0), defaultMaxResponse)
 	transport := netguard.Transport(o.AllowPrivateNetworks)
 	return func(ctx context.Context, j job.Job[Payload]) error {
 		req, err := request(ctx, j)

@@ -2,6 +2,7 @@ package httpsink
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -64,15 +65,9 @@ func New(address string, o Options) (*Sink, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("httpsink: url: must be an absolute http or https URL")
 	}
-	if o.Method == "" {
-		o.Method = http.MethodPost
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.MaxPayload <= 0 {
-		o.MaxPayload = DefaultMaxPayload
-	}
+	o.Method = cmp.Or(o.Method, http.MethodPost)
+	o.Timeout = cmp.Or(max(o.Timeout, 0), DefaultTimeout)
+	o.MaxPayload = cmp.Or(max(o.MaxPayload, 0), DefaultMaxPayload)
 	o.Header = o.Header.Clone()
 	if o.Header == nil {
 		o.Header = http.Header{}

@@ -1,6 +1,7 @@
 package natspipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -86,15 +87,9 @@ func ParseURL(text string) (server string, o Options, err error) {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Consumer == "" {
-		o.Consumer = DefaultConsumer
-	}
-	if o.AckWait == 0 {
-		o.AckWait = DefaultAckWait
-	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
+	o.Consumer = cmp.Or(o.Consumer, DefaultConsumer)
+	o.AckWait = cmp.Or(o.AckWait, DefaultAckWait)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	switch err := address.CheckNames("stream", o.Stream, "consumer", o.Consumer, "subject", o.Subject); {
 	case err != nil:
 		return o, fmt.Errorf("nats: %w", err)

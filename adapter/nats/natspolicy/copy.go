@@ -1,6 +1,7 @@
 package natspolicy
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -44,9 +45,7 @@ func Copy(ctx context.Context, bucket jetstream.KeyValue, from Source) error {
 		request.Header.Set("Authorization", "Bearer "+from.Token)
 	}
 	client := from.Client
-	if client == nil {
-		client = http.DefaultClient
-	}
+	client = cmp.Or(client, http.DefaultClient)
 	answer, err := client.Do(request)
 	if err != nil {
 		return wrap(err)

@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,18 +90,10 @@ func atMost(limit time.Duration) nats.Option {
 
 // OpenConn uses an existing connection, which the caller closes. It does not send requests to the server.
 func OpenConn(conn *nats.Conn, o Options) (*DB, error) {
-	if o.Bucket == "" {
-		o.Bucket = DefaultBucket
-	}
-	if o.Replicas == 0 {
-		o.Replicas = 1
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Duplicates <= 0 {
-		o.Duplicates = DefaultDuplicates
-	}
+	o.Bucket = cmp.Or(o.Bucket, DefaultBucket)
+	o.Replicas = cmp.Or(o.Replicas, 1)
+	o.Timeout = cmp.Or(max(o.Timeout, 0), DefaultTimeout)
+	o.Duplicates = cmp.Or(max(o.Duplicates, 0), DefaultDuplicates)
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}

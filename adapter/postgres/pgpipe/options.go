@@ -1,6 +1,7 @@
 package pgpipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -102,12 +103,8 @@ func (o Options) withDefaults() (Options, error) {
 			*to = value
 		}
 	}
-	if o.Lease == 0 {
-		o.Lease = DefaultLease
-	}
-	if o.Poll == 0 {
-		o.Poll = DefaultPoll
-	}
+	o.Lease = cmp.Or(o.Lease, DefaultLease)
+	o.Poll = cmp.Or(o.Poll, DefaultPoll)
 	err := address.CheckNames("table", o.Table, "id", o.ID, "payload", o.Payload, "metadata", o.Metadata, "correlation", o.Correlation,
 		"parent", o.Parent, "available", o.Available, "deliveries", o.Deliveries, "done", o.Done, "consumer", o.Consumer, "seq", o.Seq,
 		"tx", o.TX, "cursors", o.Cursors)

@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +42,7 @@ type Hub struct {
 
 // New makes a hub. A nil logger is slog.Default().
 func New(store policystore.Store, logger *slog.Logger) *Hub {
-	if logger == nil {
-		logger = slog.Default()
-	}
+	logger = cmp.Or(logger, slog.Default())
 	h := &Hub{store: store, logger: logger, documents: map[string]*document{}, closed: make(chan struct{})}
 	h.close = sync.OnceFunc(func() { close(h.closed) })
 	h.reported.clients = map[policystore.ClientKey]*client{}

@@ -1,6 +1,7 @@
 package rollouts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -46,9 +47,7 @@ type Runner struct {
 
 // New makes a runner.
 func New(store policystore.Store, changes *documents.Service, o Options) *Runner {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return &Runner{store: store, changes: changes, server: uuidv7.Next(), o: o}
 }
 

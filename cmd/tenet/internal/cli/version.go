@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 	"runtime"
 	"runtime/debug"
@@ -52,9 +53,7 @@ func VersionOf() Version {
 	if ok && v.Version == "" {
 		v.Version = info.Main.Version
 	}
-	if v.Version == "" {
-		v.Version = "(devel)"
-	}
+	v.Version = cmp.Or(v.Version, "(devel)")
 	if !ok {
 		return v
 	}

@@ -54,9 +54,7 @@ type Rejected struct {
 // Import enqueues every valid line of r. If the store or ctx fails, it returns the result so far and the error. The import is
 // safe to repeat.
 func Import(ctx context.Context, client *job.Client, r io.Reader, o Options) (Result, error) {
-	if o.Window <= 0 {
-		o.Window = DefaultWindow
-	}
+	o.Window = cmp.Or(max(o.Window, 0), DefaultWindow)
 	i := importer{client: client, options: o, seen: map[[16]byte]int{}, flows: map[string]*flowLines{}, result: Result{Rejected: []Rejected{}}}
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
