@@ -42,6 +42,11 @@ func Table[T any](w io.Writer, heading string, rows []T, cells func(T) []any) {
 	_ = t.Flush() // w is a buffer
 }
 
+// AsTable returns a function that writes rows as [Table] does, for [App.Print].
+func AsTable[T any](heading string, rows []T, cells func(T) []any) func(io.Writer) {
+	return func(w io.Writer) { Table(w, heading, rows, cells) }
+}
+
 // Clock writes a time in UTC to the second; "-" where there is none.
 func Clock(t time.Time) string {
 	if t.IsZero() {

@@ -47,11 +47,9 @@ numbers, hexadecimal strings, UUIDs and quoted texts count as one.`,
 				return err
 			}
 			list := groups.list()
-			return a.Print(*form, list, func(w io.Writer) {
-				cli.Table(w, "COUNT\tFIRST SEEN\tLAST SEEN\tSAMPLE\tERROR", list, func(g errorGroup) []any {
-					return []any{g.Count, cli.Clock(g.FirstSeen), cli.Clock(g.LastSeen), g.SampleID, cli.OneLine(g.Fingerprint)}
-				})
-			})
+			return a.Print(*form, list, cli.AsTable("COUNT\tFIRST SEEN\tLAST SEEN\tSAMPLE\tERROR", list, func(g errorGroup) []any {
+				return []any{g.Count, cli.Clock(g.FirstSeen), cli.Clock(g.LastSeen), g.SampleID, cli.OneLine(g.Fingerprint)}
+			}))
 		})
 	})
 	return cmd

@@ -108,11 +108,9 @@ func redrivesListCommand(a *cli.App) *cobra.Command {
 			for i, r := range found {
 				list[i] = api.NewRedriveState(r)
 			}
-			return a.Print(*form, list, func(w io.Writer) {
-				cli.Table(w, "ID\tSTATE\tPHASE\tTOTAL\tRELEASED\tCOMPLETED\tDEAD\tFILTER", list, func(r api.Redrive) []any {
-					return []any{r.ID, r.State, r.Phase, r.Total, r.Released, r.Completed, r.Dead, cli.OneLine(r.Filter)}
-				})
-			})
+			return a.Print(*form, list, cli.AsTable("ID\tSTATE\tPHASE\tTOTAL\tRELEASED\tCOMPLETED\tDEAD\tFILTER", list, func(r api.Redrive) []any {
+				return []any{r.ID, r.State, r.Phase, r.Total, r.Released, r.Completed, r.Dead, cli.OneLine(r.Filter)}
+			}))
 		})
 	})
 	return cmd

@@ -60,11 +60,9 @@ func listCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, list, func(w io.Writer) {
-				cli.Table(w, "FLOW\tSTATE\tJOBS\tOPEN\tCOMPLETED\tDEAD\tCANCELLED\tCREATED", list, func(f api.Flow) []any {
-					return []any{cli.OneLine(f.ID), f.State, f.Jobs, f.Open, f.Completed, f.Dead, f.Cancelled, cli.Clock(f.CreatedAt)}
-				})
-			})
+			return a.Print(*form, list, cli.AsTable("FLOW\tSTATE\tJOBS\tOPEN\tCOMPLETED\tDEAD\tCANCELLED\tCREATED", list, func(f api.Flow) []any {
+				return []any{cli.OneLine(f.ID), f.State, f.Jobs, f.Open, f.Completed, f.Dead, f.Cancelled, cli.Clock(f.CreatedAt)}
+			}))
 		})
 	})
 	return cmd

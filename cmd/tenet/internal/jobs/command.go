@@ -274,12 +274,10 @@ func statsCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, api.NewStats(stats), func(w io.Writer) {
-				cli.Table(w, "QUEUE\tWAITING\tSCHEDULED\tREADY\tRUNNING\tCOMPLETED\tDEAD\tCANCELLED\tOLDEST READY", slices.Sorted(maps.Keys(stats)), func(name string) []any {
-					q := stats[name]
-					return []any{name, q.Waiting, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled, cli.Brief(q.OldestReady)}
-				})
-			})
+			return a.Print(*form, api.NewStats(stats), cli.AsTable("QUEUE\tWAITING\tSCHEDULED\tREADY\tRUNNING\tCOMPLETED\tDEAD\tCANCELLED\tOLDEST READY", slices.Sorted(maps.Keys(stats)), func(name string) []any {
+				q := stats[name]
+				return []any{name, q.Waiting, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled, cli.Brief(q.OldestReady)}
+			}))
 		})
 	})
 	return cmd

@@ -199,15 +199,13 @@ func printList(a *cli.App, periodic []job.PeriodicState, hidden *jobs.Secrets, f
 			list[i].Source, list[i].SetBy, list[i].SetAt = api.SourceOperator, p.Set.By, p.Set.At
 		}
 	}
-	return a.Print(form, list, func(w io.Writer) {
-		cli.Table(w, "NAME\tCRON\tTIME ZONE\tMISSED\tNEXT\tTYPE\tSET BY", list, func(p periodicJSON) []any {
-			by := "document"
-			if p.Source == api.SourceOperator {
-				by = p.SetBy + " " + cli.Clock(p.SetAt)
-			}
-			return []any{p.Name, p.Cron, cmp.Or(p.TimeZone, "UTC"), cmp.Or(p.Missed, "skip"), cli.Clock(p.Next), p.Job.Type, by}
-		})
-	})
+	return a.Print(form, list, cli.AsTable("NAME\tCRON\tTIME ZONE\tMISSED\tNEXT\tTYPE\tSET BY", list, func(p periodicJSON) []any {
+		by := "document"
+		if p.Source == api.SourceOperator {
+			by = p.SetBy + " " + cli.Clock(p.SetAt)
+		}
+		return []any{p.Name, p.Cron, cmp.Or(p.TimeZone, "UTC"), cmp.Or(p.Missed, "skip"), cli.Clock(p.Next), p.Job.Type, by}
+	}))
 }
 
 func periodicRunCommand(a *cli.App) *cobra.Command {

@@ -209,12 +209,10 @@ func catalogCommand(a *cli.App) *cobra.Command {
 			r, _ := c.Policy()
 			rows = append(rows, catalogResult{c, c.Code(), r})
 		}
-		return a.Print(*form, rows, func(w io.Writer) {
-			cli.Table(w, "category\tcode\tattempts\tbackoff\tcap\ttimeout\tjitter", rows, func(row catalogResult) []any {
-				r := row.Retry
-				return []any{row.Category, row.Code, r.MaxAttempts, r.InitialBackoff, r.MaxBackoff, r.TimeoutPerAttempt, fmt.Sprintf("%s %g", r.Jitter, r.JitterFactor)}
-			})
-		})
+		return a.Print(*form, rows, cli.AsTable("category\tcode\tattempts\tbackoff\tcap\ttimeout\tjitter", rows, func(row catalogResult) []any {
+			r := row.Retry
+			return []any{row.Category, row.Code, r.MaxAttempts, r.InitialBackoff, r.MaxBackoff, r.TimeoutPerAttempt, fmt.Sprintf("%s %g", r.Jitter, r.JitterFactor)}
+		}))
 	})
 	return cmd
 }

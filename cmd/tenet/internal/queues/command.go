@@ -59,19 +59,17 @@ func queuesListCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, list, func(w io.Writer) {
-				cli.Table(w, "QUEUE\tREADY\tRUNNING\tPAUSED\tUNTIL\tBY\tREASON\tCONCURRENCY\tSET BY", list, func(q queueJSON) []any {
-					paused := "no"
-					if q.Paused {
-						paused = "yes"
-					}
-					size, by := "document", "-"
-					if q.Source == sourceOperator {
-						size, by = strconv.Itoa(q.Concurrency), q.SetBy+" "+cli.Clock(q.SetAt)
-					}
-					return []any{q.Queue, q.Ready, q.Running, paused, cli.Clock(q.Until), cli.OneLine(q.Actor), cli.OneLine(q.Reason), size, cli.OneLine(by)}
-				})
-			})
+			return a.Print(*form, list, cli.AsTable("QUEUE\tREADY\tRUNNING\tPAUSED\tUNTIL\tBY\tREASON\tCONCURRENCY\tSET BY", list, func(q queueJSON) []any {
+				paused := "no"
+				if q.Paused {
+					paused = "yes"
+				}
+				size, by := "document", "-"
+				if q.Source == sourceOperator {
+					size, by = strconv.Itoa(q.Concurrency), q.SetBy+" "+cli.Clock(q.SetAt)
+				}
+				return []any{q.Queue, q.Ready, q.Running, paused, cli.Clock(q.Until), cli.OneLine(q.Actor), cli.OneLine(q.Reason), size, cli.OneLine(by)}
+			}))
 		})
 	})
 	return cmd

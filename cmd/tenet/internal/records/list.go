@@ -2,7 +2,6 @@ package records
 
 import (
 	"errors"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,15 +64,13 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 		if more {
 			a.Note("", "only the first %d are listed; --limit 0 lists all", *limit)
 		}
-		return a.Print(*form, list, func(w io.Writer) {
-			cli.Table(w, "KEY\tTENANT\tOPERATION\tSTATE\tATTEMPTS\tCREATED\tLEASE\tOWNER", list, func(r api.Record) []any {
-				state := string(r.State)
-				if r.Lapsed {
-					state += " (lapsed)"
-				}
-				return []any{r.Key, r.TenantID, r.Operation, state, r.Attempts, cli.Clock(r.Created), cli.Clock(r.Lease), r.Owner}
-			})
-		})
+		return a.Print(*form, list, cli.AsTable("KEY\tTENANT\tOPERATION\tSTATE\tATTEMPTS\tCREATED\tLEASE\tOWNER", list, func(r api.Record) []any {
+			state := string(r.State)
+			if r.Lapsed {
+				state += " (lapsed)"
+			}
+			return []any{r.Key, r.TenantID, r.Operation, state, r.Attempts, cli.Clock(r.Created), cli.Clock(r.Lease), r.Owner}
+		}))
 	})
 	return cmd
 }

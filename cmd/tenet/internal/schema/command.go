@@ -89,9 +89,7 @@ func migrateStatusCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			behind := slices.ContainsFunc(list, func(s migrate.Status) bool { return !s.Applied })
-			err = a.Print(*form, list, func(w io.Writer) {
-				cli.Table(w, "VERSION\tNAME\tAPPLIED", list, func(v migrate.Status) []any { return []any{v.Version, v.Name, cli.Clock(v.AppliedAt)} })
-			})
+			err = a.Print(*form, list, cli.AsTable("VERSION\tNAME\tAPPLIED", list, func(v migrate.Status) []any { return []any{v.Version, v.Name, cli.Clock(v.AppliedAt)} }))
 			if err == nil && behind {
 				return cli.Exit(cli.ExitThreshold)
 			}

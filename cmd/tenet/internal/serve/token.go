@@ -191,14 +191,12 @@ func tokensCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, list, func(w io.Writer) {
-				cli.Table(w, "ID\tNAME\tSCOPES\tQUEUES\tDOCUMENTS\tEXPIRES\tREVOKED", list, func(t policystore.Token) []any {
-					return []any{
-						t.ID, t.Name, strings.Trim(fmt.Sprint(t.Scopes), "[]"), strings.Join(t.Queues, " "), strings.Join(t.Documents, " "),
-						cli.Clock(t.Expires), cli.Clock(t.Revoked),
-					}
-				})
-			})
+			return a.Print(*form, list, cli.AsTable("ID\tNAME\tSCOPES\tQUEUES\tDOCUMENTS\tEXPIRES\tREVOKED", list, func(t policystore.Token) []any {
+				return []any{
+					t.ID, t.Name, strings.Trim(fmt.Sprint(t.Scopes), "[]"), strings.Join(t.Queues, " "), strings.Join(t.Documents, " "),
+					cli.Clock(t.Expires), cli.Clock(t.Revoked),
+				}
+			}))
 		})
 	})
 	return cmd
