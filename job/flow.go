@@ -208,14 +208,11 @@ func (f *Flow) connect(jobs []FlowInsert, positions map[string]int32) error {
 }
 
 func (f *Flow) unknown(i int, name string) error {
-	problem := fmt.Sprintf("it needs %q, which is not a node of the flow", name)
 	nodes := make([]string, 0, min(len(f.Jobs), 1000))
 	for at := range f.Jobs[:cap(nodes)] {
 		nodes = append(nodes, f.Jobs[at].Node)
 	}
-	if match := near.Name(name, nodes); match != "" {
-		problem += fmt.Sprintf("; did you mean %q?", match)
-	}
+	problem := fmt.Sprintf("it needs %q, which is not a node of the flow", name) + near.Question(name, nodes)
 	return &FlowError{Node: f.Jobs[i].Node, Problem: problem}
 }
 

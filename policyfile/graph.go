@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/tenetdev/tenet/internal/near"
 )
 
 // Graph is a declared call graph: which service calls which, how often per request, and under which policy.
@@ -70,10 +68,7 @@ func ParseGraph(name string, data []byte) (*Graph, error) {
 		}
 		for _, end := range []struct{ field, node string }{{"from", e.From}, {"to", e.To}} {
 			if _, known := slices.BinarySearch(g.Nodes, end.node); !known {
-				remedy := "list it under nodes"
-				if match := near.Name(end.node, g.Nodes); match != "" {
-					remedy = fmt.Sprintf("did you mean %q? Else %s", match, remedy)
-				}
+				remedy := orElse(end.node, g.Nodes, "list it under nodes")
 				refused = d.Refuse(e.Place.Path+"."+end.field, fmt.Sprintf("unknown node %q", short(end.node)), remedy)
 			}
 		}

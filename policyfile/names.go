@@ -65,11 +65,16 @@ func (r *reader) resolve(names map[string][]string) {
 		if ref.kind == "budget" {
 			remedy = "define it under budgets, or " + remedy
 		}
-		if match := near.Name(ref.name, names[ref.kind]); match != "" {
-			remedy = fmt.Sprintf("did you mean %q? Else %s", match, remedy)
-		}
-		r.faults.add(ref.at, ref.path, problem, remedy)
+		r.faults.add(ref.at, ref.path, problem, orElse(ref.name, names[ref.kind], remedy))
 	}
+}
+
+// orElse puts the question whether the nearest known name was meant before a remedy.
+func orElse(name string, known []string, remedy string) string {
+	if match := near.Name(name, known); match != "" {
+		return fmt.Sprintf("did you mean %q? Else %s", match, remedy)
+	}
+	return remedy
 }
 
 // short shortens a name for messages.

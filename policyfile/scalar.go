@@ -13,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/tenetdev/tenet/internal/fields"
-	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -104,10 +103,7 @@ func (r *reader) text(n *yaml.Node, f fields.Field, path string) (any, bool) {
 	if !ok || slices.Contains(enum.Values(), n.Value) {
 		return n.Value, true
 	}
-	remedy := "write one of " + strings.Join(enum.Values(), ", ")
-	if match := near.Name(n.Value, enum.Values()); match != "" {
-		remedy = fmt.Sprintf("did you mean %q? Else %s", match, remedy)
-	}
+	remedy := orElse(n.Value, enum.Values(), "write one of "+strings.Join(enum.Values(), ", "))
 	r.faults.add(placeOf(n), path, fmt.Sprintf("unknown value %q", short(n.Value)), remedy)
 	return nil, false
 }

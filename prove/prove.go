@@ -184,10 +184,7 @@ func (p *prover) checkOutages() {
 			p.add(rule, at, s.outlasts(entry.Lasts))
 		}
 		if len(users[entry.Path]) == 0 {
-			message := fmt.Sprintf("no policy has the path %q", entry.Path)
-			if match := near.Name(entry.Path, slices.Sorted(maps.Keys(users))); match != "" {
-				message += fmt.Sprintf("; did you mean %q?", match)
-			}
+			message := fmt.Sprintf("no policy has the path %q", entry.Path) + near.Question(entry.Path, slices.Sorted(maps.Keys(users)))
 			p.add(rule, at, (&answer{}).breaks("", message))
 		}
 	}
@@ -214,11 +211,7 @@ func (p *prover) suppress() {
 		case slices.Contains(codes, entry.Code):
 			a.breaks("", "no violation of "+entry.Code+" at "+entry.Path)
 		default:
-			message := fmt.Sprintf("unknown code %q", entry.Code)
-			if match := near.Name(entry.Code, codes); match != "" {
-				message += fmt.Sprintf("; did you mean %q?", match)
-			}
-			a.breaks("", message)
+			a.breaks("", fmt.Sprintf("unknown code %q", entry.Code)+near.Question(entry.Code, codes))
 		}
 		p.add(unused, at, a)
 	}

@@ -1,6 +1,7 @@
 package near
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,6 +34,15 @@ func Name(name string, known []string) string {
 		return ""
 	}
 	return best
+}
+
+// Question returns a question to append to an error about an unknown name: whether the nearest known name was meant. It is
+// empty where none is close.
+func Question(name string, known []string) string {
+	if match := Name(name, known); match != "" {
+		return fmt.Sprintf("; did you mean %q?", match)
+	}
+	return ""
 }
 
 // distance is the number of insertions, deletions and replacements between two strings (Levenshtein).
