@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,13 +97,8 @@ func (r workEnd) public() End {
 func (c *Comparison) Same() bool {
 	for i := range c.Parts {
 		p := &c.Parts[i]
-		if p.Now != p.Recorded {
+		if p.Now != p.Recorded || slices.ContainsFunc(p.Decisions, func(d ComparedDecision) bool { return !d.Same() }) {
 			return false
-		}
-		for _, d := range p.Decisions {
-			if !d.Same() {
-				return false
-			}
 		}
 	}
 	return true

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tenetdev/tenet/policy"
@@ -73,12 +74,7 @@ func (r *Record) Repeats(history []Attempt, s Settlement) bool {
 	if s.Kind == KindBury {
 		return r.State == Dead && r.Fence == s.Fence // leaves no row in the history
 	}
-	for _, a := range history {
-		if a.Fence == s.Fence && a.Kind == s.Kind {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(history, func(a Attempt) bool { return a.Fence == s.Fence && a.Kind == s.Kind })
 }
 
 // Outcome returns the outcome that the history shows for a settlement of this kind.

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -92,14 +93,7 @@ func (m *flowModel) end(name string, state job.State) {
 // fails reports whether the failure of a need matters: it does not if the need has been met before.
 func (m *flowModel) fails(need string, d *modelNode) bool { return !d.needs[need] }
 
-func (n *modelNode) met() bool {
-	for _, met := range n.needs {
-		if !met {
-			return false
-		}
-	}
-	return true
-}
+func (n *modelNode) met() bool { return !slices.Contains(slices.Collect(maps.Values(n.needs)), false) }
 
 func (m *flowModel) restart(name string) {
 	n := m.nodes[name]

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -40,12 +41,7 @@ func public(a netip.Addr) bool {
 	if a.Is6() && !unicast.Contains(a) {
 		return false
 	}
-	for _, p := range special {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // guard is a net.Dialer.Control function: it sees the address that is really dialled.

@@ -159,12 +159,9 @@ func (s *jobSearch) nothing(stats api.Stats) bool {
 	if !counted {
 		return false
 	}
-	for _, state := range job.States() {
-		if (s.state() == "" || s.state() == "several" || s.state() == state) && *total.Of(state) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(job.States(), func(state job.State) bool {
+		return (s.state() == "" || s.state() == "several" || s.state() == state) && *total.Of(state) > 0
+	})
 }
 
 // tabs returns the quick filters by state, with counts where they are kept.

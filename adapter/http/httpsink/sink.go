@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	tenethttp "github.com/tenetdev/tenet/adapter/http"
@@ -162,12 +163,7 @@ func keyOf(id string) string {
 }
 
 func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return s != ""
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // Close closes the connections that are not in use.

@@ -42,21 +42,13 @@ func plain(name, value string) bool {
 	if name == "" || len(name) >= 5 && strings.EqualFold(name[:5], "nats-") {
 		return false
 	}
-	for _, c := range []byte(name) {
-		if c <= ' ' || c >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, c) >= 0 {
-			return false
-		}
-	}
-	return printable(value)
+	separates := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }
+	return !strings.ContainsFunc(name, separates) && printable(value)
 }
 
 func printable(value string) bool {
-	for _, c := range []byte(value) {
-		if c < ' ' || c == 0x7f {
-			return false
-		}
-	}
-	return strings.TrimSpace(value) == value
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	return !strings.ContainsFunc(value, control) && strings.TrimSpace(value) == value
 }
 
 // message returns the message of a transaction.

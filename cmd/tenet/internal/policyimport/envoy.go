@@ -43,12 +43,10 @@ type envoy struct {
 }
 
 func isRetryPolicy(o object) bool {
-	for _, name := range []string{"retry_on", "retryOn", "num_retries", "numRetries"} {
-		if _, ok := o.fields[name]; ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"retry_on", "retryOn", "num_retries", "numRetries"}, func(name string) bool {
+		_, has := o.fields[name]
+		return has
+	})
 }
 
 // names holds the possible names of an object: its own, that of its parent, and that of any enclosing object.
