@@ -38,9 +38,7 @@ func eventCases() []jobsCase {
 				for i := range n {
 					list = append(list, event(i))
 				}
-				if err := r.Publish(s.ctx, list); err != nil {
-					s.Fatal(err)
-				}
+				s.must(r.Publish(s.ctx, list), nil)
 				want = append(want, list...)
 			}
 			for i := range want {
@@ -138,9 +136,7 @@ func eventCases() []jobsCase {
 				list[i].ID = "x"
 			}
 			for range 4 {
-				if err := r.Publish(s.ctx, list); err != nil {
-					s.Fatal(err)
-				}
+				s.must(r.Publish(s.ctx, list), nil)
 			}
 			kept, last := s.watch(r, 0, 1)
 			if want := int64(4*len(list) - job.EventsKept + 1); len(kept) != 1 || kept[0].Position != want || last != int64(4*len(list)) {

@@ -72,6 +72,13 @@ type limits struct {
 
 const maxProcesses = 10
 
+func (s *limits) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
 func openLimits(t *testing.T, o LimitsOptions) *limits {
 	s := &limits{T: t, Store: o.Open(t), ctx: t.Context(), options: o}
 	s.second = s.Store

@@ -45,9 +45,7 @@ func (s *limits) processes(n int, b policy.Budget) []*process {
 	for i := range all {
 		all[i] = &process{hub: s.hub(i)}
 		registry := budget.NewSharedRegistry(all[i].hub)
-		if err := registry.Apply(map[string]policy.Budget{budgetName: b}); err != nil {
-			s.Fatal(err)
-		}
+		s.must(registry.Apply(map[string]policy.Budget{budgetName: b}))
 		all[i].budget, _ = registry.Get(budgetName)
 	}
 	return all
@@ -133,9 +131,7 @@ func tokensComeBack(s *limits) {
 	}
 	spent := 0
 	for _, p := range all[:2] {
-		if err := p.hub.Close(context.Background()); err != nil {
-			s.Fatal(err)
-		}
+		s.must(p.hub.Close(context.Background()))
 	}
 	s.until("the tokens that the others returned", func() bool {
 		for all[2].ask(1).Allowed {

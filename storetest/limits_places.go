@@ -29,9 +29,7 @@ func (s *limits) limiters(n int, l policy.Limit) []*limit.Limiter {
 	s.Helper()
 	l.Scope = policy.ScopeShared
 	p, err := policy.Policy{Limit: l}.Normalize(policy.CallLimits())
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.must(err)
 	list := make([]*limit.Limiter, n)
 	for i := range list {
 		list[i] = limit.NewShared(s.hub(i), "k", p.Limit)

@@ -32,9 +32,7 @@ func storeCases() []limitsCase {
 func (s *limits) load(handle sharing.Store, names ...string) []sharing.State {
 	s.Helper()
 	snapshot, err := handle.Load(s.ctx, names)
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.must(err)
 	if len(snapshot.States) != len(names) {
 		s.Fatalf("%d states for %d names", len(snapshot.States), len(names))
 	}
@@ -44,9 +42,7 @@ func (s *limits) load(handle sharing.Store, names ...string) []sharing.State {
 func (s *limits) swap(handle sharing.Store, states ...sharing.State) []bool {
 	s.Helper()
 	stored, err := handle.Swap(s.ctx, states)
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.must(err)
 	return stored
 }
 
@@ -137,9 +133,7 @@ func oneClock(s *limits) {
 			handle = s.second
 		}
 		snapshot, err := handle.Load(s.ctx, nil)
-		if err != nil {
-			s.Fatal(err)
-		}
+		s.must(err)
 		if snapshot.Now.Before(last) {
 			s.Fatalf("the clock went from %v to %v", last, snapshot.Now)
 		}

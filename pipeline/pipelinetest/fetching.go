@@ -3,6 +3,7 @@ package pipelinetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tenetdev/tenet/pipeline"
@@ -214,12 +215,7 @@ func (s *source) nackedWithDelay() {
 }
 
 func indexOf(put []*pipeline.Transaction, d pipeline.Delivery) int {
-	for i, t := range put {
-		if t.ID() == d.Transaction.ID() {
-			return i
-		}
-	}
-	return 0
+	return max(0, slices.IndexFunc(put, func(t *pipeline.Transaction) bool { return t.ID() == d.Transaction.ID() }))
 }
 
 func (s *source) nackedAtOnce() {
