@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,10 +101,7 @@ func (c Class) Within(wide Class) bool {
 
 // Classes lists the known classes in alphabetical order, with only the common ones of the single HTTP statuses.
 func Classes() []Class {
-	list := make([]Class, 0, len(classParents)+8)
-	for c := range classParents {
-		list = append(list, c)
-	}
+	list := slices.Collect(maps.Keys(classParents))
 	for _, status := range []int{408, 409, 425, 429, 500, 502, 503, 504} {
 		list = append(list, HTTPClass(status))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -68,9 +69,7 @@ func (p *problem) complete() *problem {
 
 func (p *problem) write(w http.ResponseWriter) {
 	_ = p.complete()
-	for name, values := range p.GetHeaders() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), p.GetHeaders())
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(&p.Problem) // the client may be gone

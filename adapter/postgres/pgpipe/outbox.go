@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -309,10 +310,7 @@ func (o *Outbox) mark(done []pipeline.Delivery) (owner string, at position, ahea
 			ahead = append(ahead, r.at.seq)
 		}
 	}
-	for seq := range o.ahead {
-		ahead = append(ahead, seq)
-	}
-	return o.owner, o.saved, ahead
+	return o.owner, o.saved, slices.AppendSeq(ahead, maps.Keys(o.ahead))
 }
 
 // lose records that another reader has the cursor.
