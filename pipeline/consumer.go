@@ -16,6 +16,7 @@ import (
 type Consumer struct {
 	*engine
 	source Source
+	turn   chan struct{} // held during a fetch, which may outlive its run
 }
 
 // NewConsumer makes a consumer. It panics without a source or a task. A policy that breaks a rule is reported by Run.
@@ -28,7 +29,7 @@ func NewConsumer[In, Out any](source Source, task Task[In, Out], p policy.Consum
 	e.capabilities = capabilitiesOf(source)
 	e.checked = []any{source, task.Sink, e.deadLetter}
 	e.reads, e.writes = placeOf(source), placeOf(task.Sink)
-	return &Consumer{engine: e, source: source}
+	return &Consumer{engine: e, source: source, turn: make(chan struct{}, 1)}
 }
 
 // Run consumes until the source ends or, unless the policy says streaming, is empty; until the policy's limit is reached; or
@@ -38,9 +39,11 @@ func NewConsumer[In, Out any](source Source, task Task[In, Out], p policy.Consum
 //   - a [*ContractError] for a source that returns too many deliveries;
 //   - the cause of ctx when ctx ends.
 //
-// Failed transactions are counted in the summary, which is complete in all cases. A consumer runs once at a time.
+// Failed transactions are counted in the summary, which is complete in all cases. A consumer runs once at a time. Tasks that an
+// earlier run abandoned and that have not returned count against the concurrency, and their transactions do not start again
+// before they have; an abandoned fetch delays the next one.
 func (c *Consumer) Run(ctx context.Context) (Summary, error) {
-	f := &fetching{source: c.source}
+	f := &fetching{source: c.source, turn: c.turn}
 	f.op = f.ask
 	return c.start(ctx, f.fetch, func() {})
 }
@@ -48,6 +51,7 @@ func (c *Consumer) Run(ctx context.Context) (Summary, error) {
 // fetching is a run's fetch in progress. The feeder makes one fetch at a time, so all of them share one operation.
 type fetching struct {
 	source  Source
+	turn    chan struct{}
 	op      retry.Operation
 	r       *run
 	request FetchRequest
@@ -91,6 +95,12 @@ func (f *fetching) ask(ctx context.Context) (err error) {
 	f.attempts++
 	f.r.fetch.begin(f.limit)
 	defer f.r.fetch.end()
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	f.request.Extra = fields.Copy(f.extra)
 	found, err := f.source.Fetch(ctx, f.request)
 	if f.got == nil {

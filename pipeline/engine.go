@@ -33,6 +33,9 @@ type engine struct {
 	drain   sync.Once
 	busy    atomic.Bool
 	current atomic.Pointer[run]
+
+	leftMu sync.Mutex          // taken after a run's mu
+	left   map[string]struct{} // IDs of abandoned transactions whose tasks still run
 }
 
 // steps are the operations that an engine runs on a transaction, and their names. They are made once.
@@ -78,7 +81,7 @@ func stepsOf(k kind, name string) steps {
 
 // newEngine makes an engine that lacks its task, source and sink.
 func newEngine(k kind, o options, p enginePolicy) *engine {
-	e := &engine{options: o, kind: k, steps: stepsOf(k, o.name), drained: make(chan struct{})}
+	e := &engine{options: o, kind: k, steps: stepsOf(k, o.name), drained: make(chan struct{}), left: map[string]struct{}{}}
 	policies, err := newPolicies(k, o.name, p)
 	if err := errors.Join(p.fault, err); err != nil {
 		e.fault = fmt.Errorf("pipeline: %s %s: policy: %w", k, o.name, err)
@@ -107,7 +110,7 @@ func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary,
 	defer e.busy.Store(false)
 	e.policies.refresh(ctx)
 	r := newRun(e, ctx)
-	e.current.Store(r)
+	e.follow(r)
 	select {
 	case <-e.drained:
 		r.endFetching() // before the feeder can start

@@ -566,6 +566,83 @@ func TestL9AFetchThatIgnoresItsContextIsAbandonedAndItsResultGivenBack(t *testin
 	})
 }
 
+// TestL7WorkThatARunAbandonedCountsInTheNextRun checks that the calls and fetches of two runs of an engine count as those of one.
+func TestL7WorkThatARunAbandonedCountsInTheNextRun(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"a": {{takes: time.Minute, deaf: true}, {}}, "*": ok(time.Second)}}
+		source := newScripted(answer{ids: []string{"a"}}, answer{}, answer{ids: []string{"a", "b", "c", "d"}}, answer{})
+		p := consumerPolicy(2, 4)
+		p.Loop.Timeout = 50 * time.Second
+		consumer := pipeline.NewConsumer(source, s.task(), p, pipeline.WithGrace(time.Second), quiet)
+		if summary, _ := consumer.Run(bg); summary.Abandoned != 1 {
+			t.Fatalf("%+v", summary)
+		}
+		if summary, err := consumer.Run(bg); err != nil || summary.Success != 4 || s.most > 2 || len(s.twice) > 0 {
+			t.Errorf("%+v, %v, %d at once, twice at once: %v", summary, err, s.most, s.twice)
+		}
+	})
+	bubble(t, "a run with room for one more", func(t *testing.T) {
+		s := &script{process: map[string][]act{"a": {{takes: time.Hour, deaf: true}}, "*": ok(time.Second)}}
+		source := newScripted(answer{ids: []string{"a", "b"}}, answer{}, answer{ids: many(4)}, answer{})
+		p := consumerPolicy(2, 4)
+		p.Loop.Timeout = 20 * time.Second
+		consumer := pipeline.NewConsumer(source, s.task(), p, pipeline.WithGrace(time.Second), quiet)
+		if summary, _ := consumer.Run(bg); summary.Abandoned != 1 {
+			t.Fatalf("%+v", summary)
+		}
+		start := time.Now()
+		if summary, err := consumer.Run(bg); err != nil || summary.Success != 4 || time.Since(start) != 4*time.Second {
+			t.Errorf("%+v, %v, after %v", summary, err, time.Since(start))
+		}
+		time.Sleep(time.Hour)
+	})
+	bubble(t, "a run without room", func(t *testing.T) {
+		s := &script{process: map[string][]act{"a": {{takes: time.Minute, deaf: true}}, "*": ok(time.Second)}}
+		source := newScripted(answer{ids: []string{"a"}}, answer{ids: many(4)}, answer{})
+		p := consumerPolicy(1, 4)
+		p.Loop.Timeout = 40 * time.Second
+		consumer := pipeline.NewConsumer(source, s.task(), p, pipeline.WithGrace(time.Second), quiet)
+		if summary, _ := consumer.Run(bg); summary.Abandoned != 1 {
+			t.Fatalf("%+v", summary)
+		}
+		start := time.Now() // 41 s after the start of a
+		if summary, err := consumer.Run(bg); err != nil || summary.Success != 4 || time.Since(start) != 23*time.Second {
+			t.Errorf("%+v, %v, after %v", summary, err, time.Since(start))
+		}
+	})
+	bubble(t, "a producer without room", func(t *testing.T) {
+		s := &script{process: map[string][]act{"a": {{takes: time.Minute, deaf: true}, {}}}}
+		sink := pipeline.SinkFunc(func(ctx context.Context, x *pipeline.Transaction) error {
+			return s.act(ctx, "process", x.ID(), s.process)
+		})
+		var p policy.Producer
+		p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Timeout = 1, 4, 40*time.Second
+		s.task()
+		producer := pipeline.NewProducer(sink, pipeline.Raw{}, p, pipeline.WithGrace(time.Second), quiet)
+		if summary, _ := producer.Run(bg, pipeline.Values(transactions("a")...)); summary.Abandoned != 1 {
+			t.Fatalf("%+v", summary)
+		}
+		start := time.Now() // 41 s after the start of a
+		if summary, err := producer.Run(bg, pipeline.Values(transactions("b", "a")...)); err != nil || summary.Success != 2 || time.Since(start) != 19*time.Second {
+			t.Errorf("%+v, %v, after %v", summary, err, time.Since(start))
+		}
+	})
+	bubble(t, "a fetch", func(t *testing.T) {
+		source := newScripted(answer{ids: []string{"a"}, takes: time.Minute, deaf: true}, answer{ids: []string{"b"}}, answer{})
+		s := &script{}
+		ctx, cancel := context.WithTimeout(bg, 30*time.Second)
+		defer cancel()
+		consumer := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 1), pipeline.WithGrace(time.Second), quiet)
+		if _, err := consumer.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		start := time.Now() // 31 s after the start of the fetch
+		if summary, err := consumer.Run(bg); err != nil || summary.Success != 1 || time.Since(start) != 29*time.Second {
+			t.Errorf("%+v, %v, after %v", summary, err, time.Since(start))
+		}
+	})
+}
+
 func TestL9DrainFinishesWhatWasFetched(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := &script{process: map[string][]act{"*": ok(time.Second)}, handlers: "s"}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"github.com/tenetdev/tenet/observe"
@@ -15,10 +16,14 @@ type pool struct {
 	workers  map[*worker]struct{}
 	size     int // the maximum number of workers; the policy's concurrency
 	inFlight int // transactions in flight
+	left     int // transactions that earlier runs abandoned and whose tasks still run
 }
 
+// spare returns how many workers may still be started. It is negative after the policy's concurrency has become smaller.
+func (p *pool) spare() int { return p.size - p.left - len(p.workers) }
+
 // free returns how many transactions could start now: on waiting workers, and on workers that may still be started.
-func (p *pool) free() int { return p.waiting + max(p.size-len(p.workers), 0) }
+func (p *pool) free() int { return p.waiting + max(p.spare(), 0) }
 
 // startWorker adds a worker and starts its goroutine.
 func (r *run) startWorker() {
@@ -30,7 +35,7 @@ func (r *run) startWorker() {
 // wake wakes or starts a worker for each delivery in the buffer. The caller holds mu.
 func (r *run) wake() {
 	p, n := &r.pool, r.buffer.waiting()
-	for range min(n-p.waiting, p.size-len(p.workers)) {
+	for range min(n-p.waiting, p.spare()) {
 		r.startWorker()
 	}
 	if n >= p.waiting {
@@ -48,7 +53,7 @@ func (r *run) resize() {
 	defer r.mu.Unlock()
 	p := &r.pool
 	p.size = r.policies.loop().concurrency
-	if len(p.workers) > p.size {
+	if p.spare() < 0 {
 		p.idle.Broadcast()
 	}
 }
@@ -60,11 +65,8 @@ func (r *run) next(w *worker) bool {
 	if w.busy {
 		r.conclude(w)
 	}
-	if w.abandoned {
-		return false
-	}
 	p := &r.pool
-	for !r.stopped && len(p.workers) <= p.size {
+	for !r.stopped && p.spare() >= 0 {
 		if d, ok := r.buffer.take(); ok {
 			w.take(d)
 			p.inFlight++
@@ -124,15 +126,15 @@ func (r *run) callEnded(e Ended) {
 	}
 }
 
-// abandon gives up on workers that have not returned after cancellation, and gives their deliveries back.
+// abandon gives up on workers that have not returned after cancellation, and gives their deliveries back. Their tasks count in
+// the engine's later runs until they return.
 func (r *run) abandon() {
 	r.mu.Lock()
 	var left []Delivery
 	var spans []context.Context
 	for w := range r.pool.workers {
-		w.abandoned = true
 		if w.busy {
-			w.busy = false
+			w.busy, w.abandoned = false, true
 			left, spans = append(left, w.delivery), append(spans, w.context())
 		}
 	}
@@ -140,6 +142,7 @@ func (r *run) abandon() {
 	r.summary.Abandoned += len(left)
 	r.pool.inFlight = 0
 	fetching := r.intake.feeding
+	r.leave(left)
 	r.mu.Unlock()
 	for i, d := range left {
 		r.flow(observe.Flow{InFlight: -1})
@@ -149,4 +152,36 @@ func (r *run) abandon() {
 		r.log.Warn("pipeline: a fetch ignores its context and is abandoned", "pipeline", r.name)
 	}
 	r.giveBack(left)
+}
+
+// leave notes the IDs of abandoned transactions. The caller holds mu.
+func (r *run) leave(list []Delivery) {
+	r.leftMu.Lock()
+	defer r.leftMu.Unlock()
+	for _, d := range list {
+		r.left[d.Transaction.id] = struct{}{}
+	}
+	r.pool.left += len(list)
+}
+
+// follow makes r the engine's current run. It begins with the transactions that earlier runs abandoned.
+func (e *engine) follow(r *run) {
+	e.leftMu.Lock()
+	defer e.leftMu.Unlock()
+	r.buffer.running, r.pool.left = maps.Clone(e.left), len(e.left)
+	e.current.Store(r)
+}
+
+// returned notes that the task of an abandoned transaction has returned.
+func (e *engine) returned(id string) {
+	e.leftMu.Lock()
+	delete(e.left, id)
+	r := e.current.Load()
+	e.leftMu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pool.left--
+	r.buffer.release(id)
+	r.wake()
+	r.intake.wake.Signal()
 }

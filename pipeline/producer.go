@@ -34,7 +34,8 @@ func NewProducer[In, Out any](sink Sink, task Task[In, Out], p policy.Producer, 
 //   - the error of the sequence, or a [*retry.PanicError] if the sequence panics, after producing the values before it;
 //   - the cause of ctx when ctx ends.
 //
-// Run reads the sequence on a separate goroutine; the sequence should end when ctx does. A producer runs once at a time.
+// Run reads the sequence on a separate goroutine; the sequence should end when ctx does. A producer runs once at a time. Tasks
+// that an earlier run abandoned and that have not returned count against the concurrency.
 // Values of an unfinished chunk count as redelivered: the caller has to produce them again.
 func (p *Producer[In]) Run(ctx context.Context, values iter.Seq2[In, error]) (Summary, error) {
 	if values == nil {

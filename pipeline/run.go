@@ -137,9 +137,9 @@ func (r *run) timedOut() error {
 	return &ConsumerLoopTimeoutError{Consumer: r.name, Timeout: limit}
 }
 
-// checkDone closes done when the feeder and all workers have ended. The caller holds mu.
+// checkDone closes done when the feeder and all workers have ended and the buffer is empty. The caller holds mu.
 func (r *run) checkDone() {
-	if r.intake.feeding || len(r.pool.workers) > 0 {
+	if r.intake.feeding || len(r.pool.workers) > 0 || r.buffer.waiting()+r.buffer.holding > 0 {
 		return
 	}
 	select {
@@ -160,6 +160,7 @@ func (r *run) stop(cause error) {
 	r.endIntake()
 	waiting := r.buffer.all()
 	r.buffer.clear()
+	r.checkDone()
 	r.mu.Unlock()
 	r.cancel(cause)
 	r.giveBack(waiting)

@@ -43,6 +43,9 @@ func (w *worker) loop() {
 		w.run()
 	}
 	returned = true
+	if w.abandoned { // set before next returned
+		w.r.returned(w.delivery.Transaction.id)
+	}
 }
 
 // replace ends the transaction of a goroutine that a task has ended, and continues on a new goroutine.
