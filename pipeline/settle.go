@@ -212,10 +212,17 @@ func (r *run) reportUnsettled(kind string, d Delivery, err error) {
 
 // extend extends the deliveries that are waiting, running or queued for settlement, until the settler is closed.
 func (r *run) extend() {
-	if r.extender == nil || r.extender.ExtendEvery() <= 0 {
+	if r.extender == nil {
 		return
 	}
-	tick := time.NewTicker(r.extender.ExtendEvery())
+	every := time.Duration(0)
+	for _, err := range caught(1, func() []error { every = r.extender.ExtendEvery(); return nil }) {
+		r.log.Warn("pipeline: deliveries cannot be extended", "pipeline", r.name, observe.LogError, err)
+	}
+	if every <= 0 {
+		return
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {

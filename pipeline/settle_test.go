@@ -113,6 +113,22 @@ func TestL11APanicOfASourceFailsItsCallOnly(t *testing.T) {
 	})
 }
 
+// endless panics when it is asked for its interval.
+type endless struct{ *scripted }
+
+func (endless) ExtendEvery() time.Duration { panic("every") }
+
+func TestL11APanicOfExtendEveryEndsNoRun(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var log bytes.Buffer
+		source := endless{newScripted(answer{ids: []string{"a"}}, answer{err: pipeline.ErrEnd})}
+		summary, err := pipeline.NewConsumer(source, (&script{}).task(), consumerPolicy(1, 1), pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg)
+		if err != nil || summary.Success != 1 || !strings.Contains(log.String(), "panic in source: every") {
+			t.Error(summary, err, &log)
+		}
+	})
+}
+
 // deaf answers acknowledgements after an hour and ignores their contexts.
 type deaf struct{ *scripted }
 
