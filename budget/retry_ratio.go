@@ -57,7 +57,7 @@ func (b *RetryRatio) Earn() {
 }
 
 func (b *RetryRatio) charge(limits *ratioLimits, cost int) Decision {
-	if !b.spend(limits, int64(min(cost, maxRatioTokens))*unit) {
+	if !b.spend(limits, int64(min(cost, maxRatioTokens+1))*unit) {
 		return Deny("retry ratio used up")
 	}
 	return Allow()

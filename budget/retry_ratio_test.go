@@ -176,6 +176,18 @@ func BenchmarkRetryRatioAllow(b *testing.B) {
 	})
 }
 
+func TestR8ARetryThatCostsMoreThanAnyBurstIsRefused(t *testing.T) {
+	b := NewRetryRatio(1, maxRatioTokens)
+	for _, cost := range []int{math.MaxInt, maxRatioTokens + 1} {
+		if ask(b, 1, KindRetry, cost).Allowed {
+			t.Errorf("a cost of %d is allowed", cost)
+		}
+	}
+	if !ask(b, 1, KindRetry, maxRatioTokens).Allowed {
+		t.Error("a cost of the burst is refused")
+	}
+}
+
 func TestP8NoBudgetOfADocumentIsCut(t *testing.T) {
 	highest := policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 1e-9, Burst: maxRatioTokens}
 	b, err := New(highest)
