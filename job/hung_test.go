@@ -3,7 +3,9 @@ package job_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -62,6 +64,69 @@ func TestJ12ShutdownDoesNotWaitForAHangingStore(t *testing.T) {
 		stop()
 		if took := time.Since(began); took > 5*time.Second || store.calls.Load() == 0 {
 			t.Errorf("took %v, %d calls", took, store.calls.Load())
+		}
+	})
+}
+
+// reticent is a store that does not answer the first call of each of the worker's services.
+type reticent struct {
+	*memory.Jobs
+	mu   sync.Mutex
+	hung map[string]bool
+}
+
+func (r *reticent) wait(ctx context.Context, call string) error {
+	r.mu.Lock()
+	first := !r.hung[call]
+	r.hung[call] = true
+	r.mu.Unlock()
+	if !first {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (r *reticent) Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error) {
+	if err := r.wait(ctx, "lead"); err != nil {
+		return false, err
+	}
+	return r.Jobs.Lead(ctx, worker, ttl)
+}
+
+func (r *reticent) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
+	if err := r.wait(ctx, "maintain"); err != nil {
+		return job.Maintained{}, err
+	}
+	return r.Jobs.Maintain(ctx, m)
+}
+
+func (r *reticent) Settle(ctx context.Context, list []job.Settlement) []error {
+	if err := r.wait(ctx, "settle"); err != nil {
+		return slices.Repeat([]error{err}, len(list))
+	}
+	return r.Jobs.Settle(ctx, list)
+}
+
+func TestJ8AStoreThatHangsIsAskedAgainWhateverTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &reticent{Jobs: memory.Open().Jobs(), hung: map[string]bool{}}
+		b := &bench{t: t, store: store.Jobs, client: job.NewClient(store.Jobs)}
+		handler, _ := failing(nil)
+		stop := b.start(store, handler, job.WithLease(job.MaxLease), job.WithPeriodic(job.Periodic{
+			Name: "tick", Cron: "@every 1m", Request: job.Request{Type: "t"},
+		}))
+		defer stop()
+		now := b.enqueue(job.Request{})
+		later := b.enqueue(job.Request{RunAt: time.Now().Add(time.Second)})
+		time.Sleep(3 * time.Minute)
+		for _, id := range []string{now, later} {
+			if r, _ := b.get(id); r.State != job.Completed {
+				t.Errorf("%+v", r)
+			}
+		}
+		if stats, err := store.Stats(t.Context()); err != nil || stats["default"].Completed < 4 {
+			t.Error(stats, err)
 		}
 	})
 }

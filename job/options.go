@@ -20,6 +20,10 @@ const (
 	DefaultPoll        = time.Second
 )
 
+// answerTime is how long the store may take for one call beside claims and extensions: the length of a lease, at most that of the
+// default one.
+func (s *settings) answerTime() time.Duration { return min(s.lease, DefaultLease) }
+
 // settings are the values that options set. A running worker only reads them.
 type settings struct {
 	name       string

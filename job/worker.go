@@ -79,10 +79,10 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 		store: store, length: s.lease, cancelled: wait.NewSignal(), late: wait.NewSignal(), health: w.health, log: s.log, running: map[string]running{},
 	}
 	w.upkeep = &upkeep{
-		store: store, timeout: s.lease, wake: w.wake, nearer: wait.NewSignal(), health: w.health, report: w.reporter,
+		store: store, timeout: s.answerTime(), wake: w.wake, nearer: wait.NewSignal(), health: w.health, report: w.reporter,
 		limits: &publisher{store: store, document: s.policies.document},
 	}
-	w.settler = newSettler(store, s.lease)
+	w.settler = newSettler(store, s.answerTime())
 	w.settler.answered = w.settled
 	w.settler.failing = func(err error) { w.health.report("settle", err) }
 	return w
@@ -162,7 +162,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var services sync.WaitGroup
 	leader := w.leader()
 	if store, ok := w.store.(SettingStore); ok {
-		f := &follower{store: store, timeout: w.settings.lease, health: w.health, version: -1, apply: func(list []Setting) {
+		f := &follower{store: store, timeout: w.settings.answerTime(), health: w.health, version: -1, apply: func(list []Setting) {
 			leader.follow(list)
 			w.override(list)
 		}}
@@ -181,7 +181,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	if store, ok := w.store.(Relay); ok {
 		events := &w.reporter.events
-		r := &relay{store: store, timeout: w.settings.lease, events: events, health: w.health, own: events.subscribe(relayRoom)}
+		r := &relay{store: store, timeout: w.settings.answerTime(), events: events, health: w.health, own: events.subscribe(relayRoom)}
 		services.Go(func() { r.run(background) })
 	}
 
@@ -198,7 +198,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // publish tells the store of the document's limits before the worker claims its first jobs. If it fails, upkeep tries again.
 func (w *Worker) publish(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, w.settings.lease)
+	limited, cancel := context.WithTimeout(ctx, w.settings.answerTime())
 	defer cancel()
 	w.health.report("publish limits", w.upkeep.limits.publish(limited))
 }
@@ -206,7 +206,7 @@ func (w *Worker) publish(ctx context.Context) {
 func (w *Worker) leader() *leader {
 	return &leader{
 		store: w.store, client: &Client{store: w.store, maxPayload: DefaultMaxPayload, codec: w.settings.codec},
-		name: w.settings.name, timeout: w.settings.lease, keep: w.settings.keep,
+		name: w.settings.name, timeout: w.settings.answerTime(), keep: w.settings.keep,
 		periodic: w.settings.periodic, changed: wait.NewSignal(),
 		takes: func() WorkerInfo {
 			return WorkerInfo{Name: w.settings.name, Queues: w.slots.served(), Types: w.runner.types}
