@@ -120,9 +120,9 @@ func worker(ctx context.Context, a *cli.App, f *workerFlags) (err error) {
 	if f.lease < time.Second || f.lease > job.MaxLease {
 		return cli.Usagef("--lease: %s is not between 1s and %s", f.lease, job.MaxLease)
 	}
-	for flag, path := range map[string]string{"--policy": f.document.Path, "--shadow": f.shadow, "--periodic": f.periodic} {
-		if f.stdin && path == cli.StandardInput {
-			return cli.Usagef("%s - and --until-stdin-ends both read stdin: name a file", flag)
+	for _, flag := range [][2]string{{"--policy", f.document.Path}, {"--shadow", f.shadow}, {"--periodic", f.periodic}} {
+		if f.stdin && flag[1] == cli.StandardInput {
+			return cli.Usagef("%s - and --until-stdin-ends both read stdin: name a file", flag[0])
 		}
 	}
 	if err := f.once.check(); err != nil {
