@@ -19,7 +19,7 @@ type Admin interface {
 	Change(ctx context.Context, action Action, f Filter, limit int) ([]string, error)
 	// Queues returns the queues that are or were paused.
 	Queues(ctx context.Context) ([]QueueState, error)
-	// SetQueue pauses or resumes a queue.
+	// SetQueue pauses or resumes a queue. It returns a *SettingError for a name that no queue can have.
 	SetQueue(ctx context.Context, q QueueState) error
 }
 
@@ -179,6 +179,14 @@ type QueueState struct {
 	Reason string    `json:"reason,omitempty"`
 	Until  time.Time `json:"until,omitzero"`  // when it resumes by itself; zero for never
 	Actor  string    `json:"actor,omitempty"` // who switched it last, as the audit log names operators; may be empty
+}
+
+// Check returns a *SettingError for a queue that is missing, longer than 128 bytes, not valid UTF-8 or contains NUL.
+func (q QueueState) Check() error {
+	if problem := queueProblem(q.Queue); problem != "" {
+		return &SettingError{"queue", problem}
+	}
+	return nil
 }
 
 // Holds reports whether the queue is paused at now.

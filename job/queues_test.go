@@ -1,8 +1,11 @@
 package job_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +58,28 @@ func TestJ22ARunningWorkerFollowsChangedQueues(t *testing.T) {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestJ8ABadNameInSetQueuesLeavesTheOtherQueuesServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		var log bytes.Buffer
+		w := job.NewWorker(b.store, job.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		handler, _ := failing(nil)
+		w.HandleRaw("t", handler)
+		defer b.run(w)()
+		time.Sleep(time.Second)
+		given := map[string]int{"default": 1, "bad\x00": 1, "\xff": 1}
+		w.SetQueues(given)
+		id := b.enqueue(job.Request{})
+		time.Sleep(10 * time.Second)
+		if r, _ := b.get(id); r.State != job.Completed || len(w.Queues()) != 1 || len(given) != 3 {
+			t.Errorf("%s, serves %v", r.State, w.Queues())
+		}
+		if strings.Count(log.String(), "job: SetQueues") != 2 || !strings.Contains(log.String(), "contains a NUL character") {
+			t.Error(&log)
 		}
 	})
 }

@@ -142,6 +142,14 @@ func (r Request) insert(index, maxPayload int) (Insert, error) {
 	}, nil
 }
 
+// queueProblem says why no queue can have a name, or "".
+func queueProblem(name string) string {
+	if name == "" {
+		return "missing"
+	}
+	return textProblem(name, maxQueueBytes)
+}
+
 func textProblem(s string, limit int) string {
 	switch {
 	case len(s) > limit:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -111,10 +112,18 @@ func (w *Worker) Name() string { return w.settings.name }
 func (w *Worker) HandleRaw(jobType string, handler RawHandler) { w.runner.register(jobType, handler) }
 
 // SetQueues changes the queues that the worker serves and how many jobs of each run at once, as [WithQueues] does, also while
-// it runs: new queues are claimed from at once. What operators have set in the store goes before. Running jobs continue if their queue is gone or has become smaller. It is
-// safe for concurrent use.
+// it runs: new queues are claimed from at once. What operators have set in the store goes before. Running jobs continue if their queue is gone or has become smaller. A
+// queue that is missing, longer than 128 bytes, not valid UTF-8 or contains NUL is logged and left out. It is safe for concurrent use.
 func (w *Worker) SetQueues(concurrency map[string]int) {
-	w.slots.set(concurrency)
+	served := maps.Clone(concurrency)
+	maps.DeleteFunc(served, func(name string, _ int) bool {
+		problem := queueProblem(name)
+		if problem != "" {
+			w.settings.log.Error("job: SetQueues: a queue is left out", "queue", name, "problem", problem)
+		}
+		return problem != ""
+	})
+	w.slots.set(served)
 	w.wake.Send()
 }
 

@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -162,6 +164,17 @@ func orderCases() []jobsCase {
 			s.claimed(id)
 			if queues, err = s.Queues(s.ctx); err != nil || len(queues) != 1 || queues[0].Paused || queues[0].Actor != "" {
 				s.Fatalf("queues after the pause: %+v, %v", queues, err)
+			}
+		}},
+		{name: "J13/a queue whose name no job can have is refused", run: func(s *jobs) {
+			for _, name := range []string{"", "a\x00", "a\xff", strings.Repeat("q", 129)} {
+				err := s.SetQueue(s.ctx, job.QueueState{Queue: name, Paused: true})
+				if refused, ok := errors.AsType[*job.SettingError](err); !ok || refused.Field != "queue" {
+					s.Errorf("%.10q: %v", name, err)
+				}
+			}
+			if queues, err := s.Queues(s.ctx); err != nil || len(queues) > 0 {
+				s.Errorf("queues: %+v, %v", queues, err)
 			}
 		}},
 		{name: "J13/a pause with an end resumes by itself", run: func(s *jobs) {

@@ -172,6 +172,9 @@ func (s *Jobs) SetQueue(ctx context.Context, q job.QueueState) error {
 		return err
 	}
 	defer s.mu.Unlock()
+	if err := q.Check(); err != nil {
+		return err
+	}
 	q.Reason, q.Until, q.Actor = job.CleanText(q.Reason), job.Stamp(q.Until), job.CleanText(q.Actor)
 	s.queues[q.Queue] = q
 	s.work.Ring()

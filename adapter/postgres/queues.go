@@ -30,6 +30,9 @@ func (j *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
 
 // SetQueue implements job.Admin.
 func (j *Jobs) SetQueue(ctx context.Context, q job.QueueState) error {
+	if err := q.Check(); err != nil {
+		return err
+	}
 	b := &pgx.Batch{}
 	b.Queue(j.db.sql(`
 INSERT INTO {{schema}}.queue (queue, paused, reason, until, actor) VALUES ($1, $2, $3, $4, $5)

@@ -226,6 +226,9 @@ func (s *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
 
 // SetQueue implements job.Admin.
 func (s *Jobs) SetQueue(ctx context.Context, state job.QueueState) error {
+	if err := state.Check(); err != nil {
+		return err
+	}
 	return s.write(ctx, "set queue", func(q querier) error {
 		q.changed()
 		return q.exec(`INSERT OR REPLACE INTO tenet_queue (name, paused, reason, until, actor) VALUES (?, ?, ?, ?, ?)`,

@@ -178,6 +178,9 @@ func queueCommand(a *cli.App, cmd *cobra.Command, create *bool, state func(name 
 		if err != nil {
 			return err
 		}
+		if err := q.Check(); err != nil {
+			return err
+		}
 		q.Actor = recording.Actor()
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			if !*create {
