@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -187,12 +189,31 @@ func (s *Server) changeRedrive(ctx context.Context, id string, c job.RedriveChan
 	return answers(api.NewRedriveState(changed), err)
 }
 
+// judging is the store of the server's runner. It puts on record that a judgement did not take effect, because somebody else had
+// ended or paused the redrive.
+type judging struct {
+	job.RedriveStepper
+	log *audit.Log
+}
+
+func (j judging) UpdateRedrive(ctx context.Context, id string, c job.RedriveChange) (job.Redrive, error) {
+	r, err := j.RedriveStepper.UpdateRedrive(ctx, id, c)
+	if errors.Is(err, job.ErrConflict) {
+		return r, cmp.Or(j.log.OperatorAction(ctx, operation.Refused(judgement(id, c.State), "the redrive has changed")), err)
+	}
+	return r, err
+}
+
+func judgement(id string, to job.RedriveState) audit.Operation {
+	return audit.Operation{
+		Actor: "server:redrives", Action: "redrives.judge", From: string(job.RedriveRunning), To: string(to), Attributes: map[string]string{"redrive": id},
+	}
+}
+
 // recordRedrive puts the end of a redrive on record, with its evidence, before it takes effect.
 func (s *Server) recordRedrive(ctx context.Context, r job.Redrive, v job.RedriveVerdict) error {
-	o := audit.Operation{
-		Actor: "server:redrives", Action: "redrives.judge", From: string(r.State), To: string(v.State), Detail: v.Reason,
-		Attributes: map[string]string{"redrive": r.ID},
-	}
+	o := judgement(r.ID, v.State) // Decide judges running redrives only
+	o.Detail = v.Reason
 	for name, n := range map[string]int{
 		"total": r.Total, "released": r.Released, "skipped": r.Skipped, "completed": r.Completed, "dead": r.Dead, "cancelled": r.Cancelled, "removed": r.Removed, "pending": r.Pending(),
 	} {

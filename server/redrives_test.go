@@ -111,6 +111,41 @@ func TestJ23ARedriveIsMadeRunJudgedAndOnRecord(t *testing.T) {
 	})
 }
 
+// aborting is a store whose redrive somebody aborts while it is judged.
+type aborting struct {
+	JobStore
+	job.RedriveStepper
+}
+
+func (a aborting) UpdateRedrive(ctx context.Context, id string, c job.RedriveChange) (job.Redrive, error) {
+	if c.Action == job.RedriveEnd {
+		if r, err := a.RedriveStepper.UpdateRedrive(ctx, id, job.RedriveChange{Action: job.RedriveAbort, Actor: "else"}); err != nil {
+			return r, err
+		}
+	}
+	return a.RedriveStepper.UpdateRedrive(ctx, id, c)
+}
+
+func TestS6TheLogSaysThatAJudgementOfARedriveDidNotTakeEffect(t *testing.T) {
+	inBubble(t, func(o *Options) { o.Jobs = aborting{o.Jobs, o.Jobs.(job.RedriveStepper)} }, func(t *testing.T, e *env) {
+		e.bury("out", 2)
+		var made api.Redrive
+		e.change(http.MethodPost, "/v1/redrives", "k", api.NewRedrive{RedriveSelection: api.RedriveSelection{Filter: api.JobFilter{Filter: "queue:out"}}}).into(t, &made)
+		defer e.works()()
+		time.Sleep(5 * time.Second)
+		e.settle("out", job.KindComplete)
+		time.Sleep(20 * time.Second)
+		if r := e.redrive(made.ID); r.State != job.RedriveAborted {
+			t.Fatalf("%+v", r)
+		}
+		found := e.actions()[1:] // after redrives.create
+		if len(found) != 2 || found[0].Action != "redrives.judge" || found[1].Action != "redrives.judge" || found[1].To != string(job.RedriveFinished) ||
+			found[1].Detail != "refused: the redrive has changed" || found[1].Attributes["redrive"] != made.ID {
+			t.Errorf("%+v", found)
+		}
+	})
+}
+
 func TestJ23ARedriveIsPausedChangedAndUndone(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, e *env) {
 		e.bury("out", 30)

@@ -266,7 +266,7 @@ func (s *Server) Work(ctx context.Context) {
 		runner := rollouts.New(s.options.Policies, s.documents, rollouts.Options{Record: s.recordJudgement, Logger: s.options.Logger})
 		group.Go(func() { runner.Run(ctx) })
 		if store, ok := s.options.Jobs.(job.RedriveStepper); ok {
-			runner := redrives.New(s.options.Policies, store, job.RedriveRunnerOptions{Judged: s.recordRedrive, Logger: s.options.Logger})
+			runner := redrives.New(s.options.Policies, judging{store, s.options.Log}, job.RedriveRunnerOptions{Judged: s.recordRedrive, Logger: s.options.Logger})
 			group.Go(func() { runner.Run(ctx) })
 		}
 	}
