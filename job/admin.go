@@ -62,8 +62,10 @@ func (a Action) Applies(s State) bool {
 		return !s.Finished()
 	case ActionRetry:
 		return s != Running && s != Waiting // what a waiting job waits for still holds
+	case ActionDelete:
+		return s != Running
 	}
-	return s != Running
+	return false
 }
 
 // QueueStats counts the jobs of a queue.
