@@ -610,6 +610,21 @@ func TestL7WorkThatARunAbandonedCountsInTheNextRun(t *testing.T) {
 			t.Errorf("%+v, %v, after %v", summary, err, time.Since(start))
 		}
 	})
+	bubble(t, "a run that never has room", func(t *testing.T) {
+		s := &script{process: map[string][]act{"a": {{takes: time.Hour, deaf: true}}, "*": ok(time.Second)}}
+		source := newScripted(answer{ids: []string{"a"}}, answer{ids: many(4)}, answer{})
+		p := consumerPolicy(1, 4)
+		p.Loop.Timeout = 40 * time.Second
+		consumer := pipeline.NewConsumer(source, s.task(), p, pipeline.WithGrace(time.Second), quiet)
+		if summary, _ := consumer.Run(bg); summary.Abandoned != 1 {
+			t.Fatalf("%+v", summary)
+		}
+		start := time.Now()
+		if summary, err := consumer.Run(bg); !errors.Is(err, context.DeadlineExceeded) || summary.Success != 0 || time.Since(start) > 42*time.Second {
+			t.Errorf("%+v, %v, after %v", summary, err, time.Since(start))
+		}
+		time.Sleep(time.Hour)
+	})
 	bubble(t, "a producer without room", func(t *testing.T) {
 		s := &script{process: map[string][]act{"a": {{takes: time.Minute, deaf: true}, {}}}}
 		sink := pipeline.SinkFunc(func(ctx context.Context, x *pipeline.Transaction) error {

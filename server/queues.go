@@ -52,6 +52,9 @@ func (s *Server) setQueue(ctx context.Context, in *queueSwitch) (*answer[job.Que
 	if err := callerOf(ctx).mayQueue(q.Queue); err != nil {
 		return nil, err
 	}
+	if err := q.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
 	if q.Paused && !q.Until.IsZero() && !q.Until.After(time.Now()) {
 		return nil, fmt.Errorf("%w: until: this time has passed", errInvalid)
 	}
