@@ -141,15 +141,20 @@ func (o object) at(name string) string {
 	return fields.Join(o.path, name)
 }
 
-// take removes a field and returns it. name has the spelling of the system's documentation; the other one is accepted too.
+// take removes a field and returns it. name has the spelling of the system's documentation; the other ones are accepted too.
 func (o object) take(name string) (value any, path string) {
-	for _, spelling := range []string{name, snake(name), camel(name), strings.ReplaceAll(snake(name), "_", "-")} {
+	for _, spelling := range []string{name, snake(name), camel(name), strings.ReplaceAll(snake(name), "_", "-"), capitalised(name)} {
 		if v, ok := o.fields[spelling]; ok {
 			delete(o.fields, spelling)
 			return v, o.at(spelling) // a null is an absent value
 		}
 	}
 	return nil, o.at(name)
+}
+
+// capitalised is a spelling that grpc-go reads, and uses in its examples.
+func capitalised(name string) string {
+	return strings.ToUpper(name[:min(1, len(name))]) + name[min(1, len(name)):]
 }
 
 func snake(name string) string {
@@ -163,7 +168,7 @@ func camel(name string) string {
 var (
 	capital     = regexp.MustCompile(`[A-Z]`)
 	underscored = regexp.MustCompile(`_[a-z0-9]`)
-	seconds     = regexp.MustCompile(`^-?[0-9]+(\.[0-9]{1,9})?s$`)
+	seconds     = regexp.MustCompile(`^-?([0-9]+\.?|[0-9]*\.[0-9]{1,9})s$`)
 )
 
 // object reads a field that is an object.
@@ -237,7 +242,7 @@ func read[T any](o object, name, wanted string) T {
 	return x
 }
 
-// duration reads protobuf's JSON form of a duration, such as "1.5s".
+// duration reads protobuf's JSON form of a duration, such as "1.5s", and ".5s" as grpc-go does.
 func (o object) duration(name string) (d time.Duration, given bool) {
 	v, path := o.take(name)
 	if v == nil {

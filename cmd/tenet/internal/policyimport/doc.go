@@ -5,7 +5,7 @@
 // # The model
 //
 // The input is read field by field. The report says of each field that was read whether it was converted exactly, approximated or
-// lost. Names can be spelt in several ways, retry_policy, retryPolicy or retry-policy. Values of a wrong type, or outside the range that
+// lost. Names can be spelt in several ways, such as retry_policy, retryPolicy or retry-policy. Values of a wrong type, or outside the range that
 // their own system allows, are errors, and all errors are reported at once. Values outside Tenet's limits are brought into range and
 // count as approximated.
 //

@@ -85,6 +85,24 @@ func TestGRPCDefaults(t *testing.T) {
 	}
 }
 
+// TestT7TheSpellingsOfTheExamplesOfGRPCForGo: encoding/json ignores the case of names, and grpc-go's durations may begin with the point.
+func TestT7TheSpellingsOfTheExamplesOfGRPCForGo(t *testing.T) {
+	got, err := policyimport.GRPC([]byte(`{"methodConfig": [{"name": [{"service": "s", "method": "m"}], "timeout": "1.s", "retryPolicy": {
+		"MaxAttempts": 4, "InitialBackoff": ".01s", "MaxBackoff": ".02s", "BackoffMultiplier": 1.0, "RetryableStatusCodes": ["UNAVAILABLE"]}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := got.Policies["s.m"].Retry
+	if r.MaxAttempts != 4 || r.InitialBackoff != 10*time.Millisecond || r.MaxBackoff != 20*time.Millisecond || r.OverallTimeout != time.Second {
+		t.Errorf("%+v", r)
+	}
+	for _, timeout := range []string{"s", ".s", "1..s", ".0000000001s"} {
+		if _, err := policyimport.GRPC([]byte(grpcEntry(`"timeout": "` + timeout + `"`))); err == nil {
+			t.Errorf("%s is accepted", timeout)
+		}
+	}
+}
+
 // retryPolicy is a service config with one retry policy, in which field reads value.
 func retryPolicy(field, value string) string {
 	fields := map[string]string{
