@@ -3,6 +3,7 @@ package policyimport
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/policy"
@@ -19,23 +20,25 @@ func GatewayAPI(manifests []byte) (Converted, error) {
 		return Converted{}, fmt.Errorf("%s: %w", what, err)
 	}
 	g := gateway{reader: r, result: newConverted(), backends: map[string][]string{}}
+	var traffic []manifest // read once all routes are known
 	for _, m := range list {
-		switch m.kind {
-		case "HTTPRoute":
+		version, _ := m.fields["apiVersion"].(string)
+		foreign := strings.HasPrefix(version, "gateway.envoyproxy.io/") // Envoy Gateway has another kind of this name
+		switch {
+		case m.kind == "HTTPRoute":
 			for _, rule := range m.spec.objects("rules") {
 				g.rule(rule)
 			}
 			m.spec.skip("parentRefs", "hostnames", "useDefaultGateways")
 			m.spec.rest()
-		case "BackendTrafficPolicy", "XBackendTrafficPolicy": // read below, once all routes are known
+		case m.kind == "XBackendTrafficPolicy" || m.kind == "BackendTrafficPolicy" && !foreign:
+			traffic = append(traffic, m)
 		default:
 			m.leaveOut()
 		}
 	}
-	for _, m := range list {
-		if m.kind == "BackendTrafficPolicy" || m.kind == "XBackendTrafficPolicy" {
-			g.traffic(m)
-		}
+	for _, m := range traffic {
+		g.traffic(m)
 	}
 	return g.result.finish(r, what, "no HTTPRoute or BackendTrafficPolicy was found")
 }
