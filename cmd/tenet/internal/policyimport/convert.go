@@ -35,11 +35,7 @@ func newConverted() Converted {
 
 // add adds a policy under a key, or a similar one if that is taken, and returns its key.
 func (c *Converted) add(r *reader, name, path string, p policy.Policy) string {
-	key := name
-	for n := max(2, r.numbers[name]); c.has(key); n++ {
-		key = fmt.Sprintf("%s-%d", name, n)
-		r.numbers[name] = n
-	}
+	key := r.free(name, c.has)
 	if key != name {
 		r.remark(path, "the name %s is taken by another policy; this one's key is %s", name, key)
 	}
@@ -50,6 +46,16 @@ func (c *Converted) add(r *reader, name, path string, p policy.Policy) string {
 func (c *Converted) has(key string) bool {
 	_, ok := c.Policies[key]
 	return ok
+}
+
+// free returns a name that is not taken, or a similar one.
+func (r *reader) free(name string, taken func(string) bool) string {
+	similar := name
+	for n := max(2, r.numbers[name]); taken(similar); n++ {
+		similar = fmt.Sprintf("%s-%d", name, n)
+		r.numbers[name] = n
+	}
+	return similar
 }
 
 // finish returns the result with its report, or the faults of the input. nothing is the fault of an input without policies; "" for none.

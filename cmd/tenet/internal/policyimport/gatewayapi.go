@@ -1,6 +1,7 @@
 package policyimport
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -126,10 +127,14 @@ func (g *gateway) traffic(m manifest) {
 	}
 	if constraint, ok := m.spec.object("retryConstraint"); ok {
 		b := g.constraint(constraint)
-		name := m.name + "-retries"
+		name := g.free(cmp.Or(m.name, "gateway")+"-retries", func(name string) bool { return g.result.Budgets[name].Kind != "" })
 		g.result.Budgets[name] = b
 		for _, key := range keys {
 			p := g.result.Policies[key]
+			if other := p.Retry.Budget.Name; other != "" && other != name {
+				g.lost(constraint.path, "is left out for %s: a policy has one budget, and %s is that of another manifest", key, other)
+				continue
+			}
 			p.Retry.Budget.Name = name
 			g.result.Policies[key] = p
 		}
