@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,13 +25,17 @@ func AWS(config []byte) (Converted, error) {
 	}
 	r := newReader()
 	c := newConverted()
-	for _, section := range r.ini(config) {
+	sections := r.ini(config)
+	named := slices.ContainsFunc(sections, func(o object) bool { return o.path == "profile default" })
+	for _, section := range sections {
 		kind, name, _ := strings.Cut(section.path, " ")
 		switch {
-		case section.path == "default" || kind == "profile" && strings.TrimSpace(name) == "default":
+		case section.path == "default" && named:
+			r.lost(section.path, "is left out: the SDKs read [profile default] in its place")
+		case section.path == "default" || section.path == "profile default":
 			r.profile(section, "aws", &c)
 		case kind == "profile":
-			r.profile(section, "aws-"+strings.Trim(strings.TrimSpace(name), `"'`), &c)
+			r.profile(section, "aws-"+strings.Trim(name, `"'`), &c)
 		default:
 			r.lost(section.path, "is not a profile and is left out")
 		}
@@ -88,8 +93,10 @@ func (r *reader) sdk(o object, c *Converted) policy.Policy {
 // comment is what stands behind a setting or the name of a section.
 var comment = regexp.MustCompile(`\s[#;].*$`)
 
-// ini reads the sections of a config file. Settings nested below another one are part of it.
+// ini reads the sections of a config file. Those of one name are one section. Settings nested below another one are part of it.
 func (r *reader) ini(config []byte) (sections []object) {
+	known := map[string]object{}
+	var section object
 	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(config, []byte("\ufeff"))))
 	lines.Buffer(nil, maxInput+1)
 	for number := 1; lines.Scan(); number++ {
@@ -103,11 +110,15 @@ func (r *reader) ini(config []byte) (sections []object) {
 			if !ok {
 				r.fault(at, "the name of a section has no end")
 			}
-			sections = append(sections, object{r: r, path: strings.TrimSpace(name), fields: map[string]any{}})
+			name = strings.Join(strings.Fields(name), " ")
+			if section, ok = known[name]; !ok {
+				section = object{r: r, path: name, fields: map[string]any{}}
+				known[name], sections = section, append(sections, section)
+			}
 		case len(sections) == 0:
 			r.fault(at, "a setting stands before the first section, such as [default]")
 		case line[0] == ' ' || line[0] == '\t':
-			if section := sections[len(sections)-1]; len(section.fields) == 0 {
+			if len(section.fields) == 0 {
 				r.lost(at, "is left out: it is indented, but no setting of %q stands before it, and not all SDKs read it", section.path)
 			}
 		default:
@@ -116,7 +127,7 @@ func (r *reader) ini(config []byte) (sections []object) {
 				r.fault(at, "is not a setting, written as name = value")
 				continue
 			}
-			sections[len(sections)-1].fields[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
+			section.fields[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
 		}
 	}
 	return sections

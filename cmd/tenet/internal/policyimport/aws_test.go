@@ -3,6 +3,7 @@ package policyimport_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -174,4 +175,23 @@ func TestT7TheFormOfAnAWSConfigFile(t *testing.T) {
 		t.Errorf("the setting that is indented is not reported: %q", list)
 	}
 	parses(t, got)
+}
+
+// TestT7ProfilesOfOneNameAreOne: the SDKs merge the sections of a profile, and prefer [profile default] to [default].
+func TestT7ProfilesOfOneNameAreOne(t *testing.T) {
+	got, err := policyimport.AWS([]byte("[default]\nmax_attempts = 2\n[profile default]\nmax_attempts = 6\n" +
+		"[profile x]\nretry_mode = legacy\nmax_attempts = 3\n[profile y]\nmax_attempts = 4\n[profile  x]\nmax_attempts = 7\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	attempts := map[string]int{}
+	for key, p := range got.Policies {
+		attempts[key] = p.Retry.MaxAttempts
+	}
+	if want := map[string]int{"aws": 6, "aws-x": 7, "aws-y": 4}; !maps.Equal(attempts, want) {
+		t.Errorf("max_attempts %v, want %v", attempts, want)
+	}
+	if list := fidelities(got); !slices.Contains(list, "default lost") || !slices.Contains(list, "profile x.retry_mode approximate") {
+		t.Errorf("%q", list)
+	}
 }
