@@ -179,6 +179,9 @@ func (d *dapr) retry(o object) policy.Retry {
 		if r.MaxBackoff = time.Minute; bounded {
 			r.MaxBackoff = max(longest, r.InitialBackoff)
 		}
+		if longest < r.InitialBackoff && bounded {
+			d.approximate(o.at("maxInterval"), "is approximated: waits are about %v, where only the first of Dapr's is longer than %v", r.InitialBackoff, longest)
+		}
 		if waits {
 			d.lost(o.at("duration"), "has no effect on an exponential wait")
 		}

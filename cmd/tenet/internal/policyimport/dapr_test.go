@@ -28,12 +28,15 @@ func TestT7AStatusThatIsNeverRepeatedIsNotExact(t *testing.T) {
 
 func TestT7AWaitOfDaprBelowTheLimitsIsNotExact(t *testing.T) {
 	got, err := policyimport.Dapr([]byte(`{kind: Resiliency, spec: {
-		policies: {retries: {r: {duration: 100us}}, circuitBreakers: {c: {timeout: 10ms}}}, targets: {apps: {a: {retry: r, circuitBreaker: c}}}}}`))
+		policies: {retries: {r: {duration: 100us}, e: {policy: exponential, maxInterval: 200ms}}, circuitBreakers: {c: {timeout: 10ms}}},
+		targets: {apps: {a: {retry: r, circuitBreaker: c}, b: {retry: e}}}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	list := fidelities(got)
-	for _, want := range []string{"spec.policies.retries.r.duration approximate", "spec.policies.circuitBreakers.c.timeout approximate"} {
+	for _, want := range []string{
+		"spec.policies.retries.r.duration approximate", "spec.policies.retries.e.maxInterval approximate", "spec.policies.circuitBreakers.c.timeout approximate",
+	} {
 		if !slices.Contains(list, want) {
 			t.Errorf("no %q in %q", want, list)
 		}
