@@ -67,7 +67,7 @@ func readTemplates[T any](policies object, kind string, read func(from object, n
 func (d *dapr) read(spec object) {
 	policies, _ := spec.object("policies")
 	d.timeouts = readTemplates(policies, "timeouts", func(from object, name string) (time.Duration, bool) {
-		timeout, _ := from.span(name)
+		timeout, _ := daprSpan(from, name)
 		fit(d.reader, from.at(name), &timeout, positive)
 		return timeout, true
 	})
@@ -162,8 +162,8 @@ func (d *dapr) retry(o object) policy.Retry {
 		r.MaxAttempts = int(n) + 1
 		fit(d.reader, path, &r.MaxAttempts, limits.Attempts)
 	}
-	wait, waits := o.span("duration")
-	longest, bounded := o.span("maxInterval")
+	wait, waits := daprSpan(o, "duration")
+	longest, bounded := daprSpan(o, "maxInterval")
 	switch kind := cmp.Or(o.text("policy"), "constant"); strings.ToLower(kind) {
 	case "constant":
 		if r.InitialBackoff = 5 * time.Second; waits {
@@ -196,6 +196,15 @@ func (d *dapr) retry(o object) policy.Retry {
 	}
 	o.rest()
 	return r
+}
+
+// daprSpan reads a duration as Go writes it, or a number of milliseconds, which Dapr accepts too.
+func daprSpan(o object, name string) (d time.Duration, given bool) {
+	text, _ := o.fields[name].(string)
+	if _, err := strconv.ParseUint(text, 10, 40); err == nil {
+		o.fields[name] = text + "ms"
+	}
+	return o.span(name)
 }
 
 // matching reads the statuses that are retried: "429,500-599".
@@ -278,11 +287,11 @@ func (d *dapr) breaker(o object) policy.Circuit {
 	if n, _, given := o.count("maxRequests"); given && n > 0 {
 		c.Probes = n
 	}
-	if cooldown, ok := o.span("timeout"); ok && cooldown > 0 {
+	if cooldown, ok := daprSpan(o, "timeout"); ok && cooldown > 0 {
 		c.Cooldown = cooldown
 		atLeast(d.reader, o.at("timeout"), &c.Cooldown, policy.CallLimits().MinCooldown)
 	}
-	if interval, ok := o.span("interval"); ok && interval > 0 {
+	if interval, ok := daprSpan(o, "interval"); ok && interval > 0 {
 		d.lost(o.at("interval"), "has no equivalent: failures in a row are not forgotten with time")
 	}
 	if trip := o.text("trip"); trip != "" {

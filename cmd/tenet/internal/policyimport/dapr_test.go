@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
 )
@@ -54,5 +55,16 @@ func TestT7APolicyThatDaprAppliesByNameIsReportedAsSuch(t *testing.T) {
 		}) {
 			t.Errorf("%s: no %q in %v", name, want, got.Report)
 		}
+	}
+}
+
+func TestT7ADurationOfDaprWithoutAUnitIsInMilliseconds(t *testing.T) {
+	got, err := policyimport.Dapr([]byte(`{kind: Resiliency, spec: {
+		policies: {timeouts: {t: "5000"}, retries: {r: {duration: "250"}}}, targets: {apps: {a: {retry: r, timeout: t}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := got.Policies["a"].Retry; r.TimeoutPerAttempt != 5*time.Second || r.InitialBackoff != 250*ms {
+		t.Errorf("%+v", r)
 	}
 }
