@@ -10,12 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policy"
 )
 
 // Resilience4j converts the settings of resilience4j in a Spring Boot application's YAML: retry, circuitbreaker, bulkhead, ratelimiter
 // and timelimiter. Instances of the same name become one policy, whose key is that name. Settings that an instance lacks come from its
-// baseConfig, from the configuration "default", or from resilience4j's own defaults.
+// baseConfig and those below it, from the configuration "default", or from resilience4j's own defaults. A circuitbreaker with a
+// baseConfig does not take settings from "default".
 func Resilience4j(application []byte) (Converted, error) {
 	const what = "resilience4j configuration"
 	r := newReader()
@@ -32,7 +34,7 @@ func Resilience4j(application []byte) (Converted, error) {
 				o, ok = object{r: r, path: root.at("resilience4j"), fields: nested}.object(module.name)
 			}
 			if ok {
-				j.instances(o, known, module.convert)
+				j.instances(o, known, module.name, module.convert)
 			}
 		}
 	}
@@ -67,7 +69,7 @@ var r4jModules = []struct {
 }{{"retry", r4jRetry}, {"circuitbreaker", r4jCircuit}, {"ratelimiter", r4jRate}, {"timelimiter", r4jTimeout}, {"bulkhead", r4jBulkhead}}
 
 // instances converts the instances of a module in one document. known has those of the documents before it.
-func (j *resilience4j) instances(o object, known map[string]bool, convert func(object, *policy.Policy)) {
+func (j *resilience4j) instances(o object, known map[string]bool, module string, convert func(object, *policy.Policy)) {
 	configs, _ := o.object("configs")
 	instances, _ := o.object("instances")
 	used := map[string]bool{}
@@ -80,16 +82,23 @@ func (j *resilience4j) instances(o object, known map[string]bool, convert func(o
 			j.fault(instance.path, "is set in an earlier document too; leave one document, with the settings of one profile")
 		}
 		known[name] = true
-		base := instance.text("baseConfig")
-		if base == "" {
-			base = "default"
-		} else if configs.fields[base] == nil {
-			j.fault(instance.at("baseConfig"), "configs has no %q", base)
+		layers := map[string]bool{}
+		for base := instance.text("baseConfig"); base != ""; base = instance.text("baseConfig") {
+			if layers[base] {
+				j.fault(instance.at("baseConfig"), "%q is built on itself", base)
+				break
+			}
+			if configs.fields[base] == nil {
+				j.fault(instance.at("baseConfig"), "configs has no %q", base)
+			}
+			layers[base] = true
+			instance = instance.over(configs, base)
 		}
-		if config, ok := configs.fields[base].(map[string]any); ok {
-			used[base] = true
-			instance = instance.over(object{r: j.reader, path: configs.at(base), fields: config})
+		if len(layers) == 0 || module != "circuitbreaker" && !layers["default"] { // as CommonRetryConfigurationProperties and its siblings
+			layers["default"] = true
+			instance = instance.over(configs, "default")
 		}
+		maps.Copy(used, layers)
 		p := j.policies[name]
 		if p == nil {
 			p = &policy.Policy{}
@@ -108,12 +117,16 @@ func (j *resilience4j) instances(o object, known map[string]bool, convert func(o
 	o.rest()
 }
 
-// over returns the fields of o, and those of base that o lacks.
-func (o object) over(base object) object {
-	both := object{r: o.r, path: o.path, fields: maps.Clone(o.fields), from: map[string]string{}}
-	for name, value := range base.fields {
+// over returns the fields of o, and those of a configuration that o lacks.
+func (o object) over(configs object, base string) object {
+	both := object{r: o.r, path: o.path, fields: maps.Clone(o.fields), from: maps.Clone(o.from)}
+	if both.from == nil {
+		both.from = map[string]string{}
+	}
+	config, _ := configs.fields[base].(map[string]any)
+	for name, value := range config {
 		if own, _ := (object{r: o.r, fields: maps.Clone(o.fields)}).take(camel(strings.ReplaceAll(name, "-", "_"))); own == nil {
-			both.fields[name], both.from[name] = value, base.at(name)
+			both.fields[name], both.from[name] = value, fields.Join(configs.at(base), name)
 		}
 	}
 	return both

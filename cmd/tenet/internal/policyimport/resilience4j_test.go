@@ -123,3 +123,36 @@ func TestT7ADottedNameOfResilience4jIsReported(t *testing.T) {
 		t.Errorf("%q", list)
 	}
 }
+
+// TestT7ConfigsOfResilience4jLieOnEachOther as in createRetryConfig and createCircuitBreakerConfig of resilience4j 2.
+func TestT7ConfigsOfResilience4jLieOnEachOther(t *testing.T) {
+	got, err := policyimport.Resilience4j([]byte(`
+resilience4j:
+  retry:
+    configs: {default: {max-attempts: 5, waitDuration: 100ms}, slow: {waitDuration: 2s}, few: {baseConfig: slow, maxAttempts: 2}}
+    instances: {a: {baseConfig: slow}, b: {baseConfig: few}, c: {waitDuration: 3s}}
+  circuitbreaker:
+    configs: {default: {waitDurationInOpenState: 5s}, half: {failureRateThreshold: 40}}
+    instances: {a: {baseConfig: half}, b: {}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]policy.Retry{
+		"a": {MaxAttempts: 5, InitialBackoff: 2 * time.Second}, "b": {MaxAttempts: 2, InitialBackoff: 2 * time.Second}, "c": {MaxAttempts: 5, InitialBackoff: 3 * time.Second},
+	} {
+		if r := got.Policies[key].Retry; r.MaxAttempts != want.MaxAttempts || r.InitialBackoff != want.InitialBackoff {
+			t.Errorf("%s: %d attempts, %v apart; want %d, %v", key, r.MaxAttempts, r.InitialBackoff, want.MaxAttempts, want.InitialBackoff)
+		}
+	}
+	if a, b := got.Policies["a"].Circuit, got.Policies["b"].Circuit; a.Cooldown != time.Minute || a.FailureRate != 0.4 || b.Cooldown != 5*time.Second {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	if list := fidelities(got); !slices.Contains(list, "resilience4j.retry.configs.slow.waitDuration exact") || !slices.Contains(list, "resilience4j.retry.configs.few.baseConfig exact") {
+		t.Errorf("%q", list)
+	}
+	_, err = policyimport.Resilience4j([]byte(`{resilience4j: {retry: {configs: {x: {baseConfig: y}, y: {baseConfig: x}}, instances: {a: {baseConfig: x}}}}}`))
+	if err == nil || !strings.Contains(err.Error(), `resilience4j.retry.configs.y.baseConfig: "x" is built on itself`) {
+		t.Errorf("%v", err)
+	}
+}
