@@ -187,7 +187,7 @@ func r4jRetry(o object, p *policy.Policy) {
 	fit(o.r, o.at("waitDuration"), &r.InitialBackoff, limits.Backoff)
 	r.MaxBackoff = r.InitialBackoff
 	multiplier, path, _ := o.number("exponentialBackoffMultiplier")
-	longest := o.spring("exponentialMaxWaitDuration", limits.Cap.Max)
+	longest := o.spring("exponentialMaxWaitDuration", -1) // none
 	exponential := o.flag("enableExponentialBackoff")
 	switch {
 	case exponential && multiplier == 0:
@@ -198,7 +198,13 @@ func r4jRetry(o object, p *policy.Policy) {
 	case multiplier != 0:
 		o.r.lost(path, "has no effect without enableExponentialBackoff")
 	}
-	if !exponential && longest != limits.Cap.Max {
+	if r.MaxBackoff < 0 {
+		r.MaxBackoff = limits.Cap.Max
+		if last := float64(r.InitialBackoff) * math.Pow(r.BackoffMultiplier, float64(r.MaxAttempts-2)); last > float64(r.MaxBackoff) {
+			o.r.approximate(path, "is approximated: no wait exceeds %v", r.MaxBackoff)
+		}
+	}
+	if !exponential && longest >= 0 {
 		o.r.lost(o.at("exponentialMaxWaitDuration"), "has no effect without enableExponentialBackoff")
 	}
 	fit(o.r, o.at("exponentialMaxWaitDuration"), &r.MaxBackoff, limits.Cap)

@@ -156,3 +156,13 @@ resilience4j:
 		t.Errorf("%v", err)
 	}
 }
+
+// TestT7AWaitOfResilience4jThatOutgrowsTheLimitsIsNotExact: resilience4j has no longest wait by default.
+func TestT7AWaitOfResilience4jThatOutgrowsTheLimitsIsNotExact(t *testing.T) {
+	for attempts, want := range map[string]policyimport.Fidelity{"4": exact, "5": approximate, "5, exponentialMaxWaitDuration: 1m": exact} { // waits of 10, 20, 40 and 80 seconds
+		_, list := r4j(t, "retry", "waitDuration: 10s, enableExponentialBackoff: true, exponentialBackoffMultiplier: 2, maxAttempts: "+attempts)
+		if !slices.Contains(list, "resilience4j.retry.instances.a.exponentialBackoffMultiplier "+string(want)) {
+			t.Errorf("%s attempts: %q, want %s", attempts, list, want)
+		}
+	}
+}
