@@ -58,9 +58,9 @@ func (r *reader) free(name string, taken func(string) bool) string {
 	return similar
 }
 
-// finish returns the result with its report, or the faults of the input. nothing is the fault of an input without policies; "" for none.
+// finish returns the result with its report, or the faults of the input. nothing is the fault of an input without policies.
 func (c Converted) finish(r *reader, what, nothing string) (Converted, error) {
-	if nothing != "" && len(c.Policies) == 0 && c.Defaults.IsZero() && len(r.faults) == 0 {
+	if len(c.Policies) == 0 && c.Defaults.IsZero() && len(r.faults) == 0 {
 		r.fault("", "%s", nothing)
 	}
 	c.checkNames(r)

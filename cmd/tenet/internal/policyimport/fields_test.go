@@ -24,6 +24,11 @@ func grpcEntry(rest string) string {
 	return `{"methodConfig": [{"name": [{"service": "s", "method": "m"}], ` + rest + `}]}`
 }
 
+// grpcConfig is a service config with one entry of methodConfig and a field beside it.
+func grpcConfig(field string) string {
+	return `{"methodConfig": [{"name": [{"service": "s", "method": "m"}]}], ` + field + `}`
+}
+
 func grpcHedging(rest string) string {
 	return grpcEntry(`"hedgingPolicy": {"maxAttempts": 3, "hedgingDelay": "0.1s"` + rest + `}`)
 }
@@ -50,7 +55,7 @@ func fields() []field {
 	const (
 		entry, retry, hedging = "methodConfig[0]", "methodConfig[0].retryPolicy.", "methodConfig[0].hedgingPolicy."
 		route, policy         = "routes[0].route", "routes[0].route.retry_policy."
-		throttling            = `{"retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}}`
+		throttling            = `"retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}`
 		threshold             = "clusters[0].circuit_breakers.thresholds[0]"
 		outlier               = "clusters[0].outlier_detection"
 	)
@@ -76,10 +81,10 @@ func fields() []field {
 		{"grpc", hedging + "maxAttempts", grpcHedging(""), exact, "`hedgingPolicy`"},
 		{"grpc", hedging + "hedgingDelay", grpcHedging(""), exact, "`hedgingPolicy`"},
 		{"grpc", hedging + "nonFatalStatusCodes", grpcHedging(`, "nonFatalStatusCodes": [14]`), approximate, "`hedgingPolicy`"},
-		{"grpc", "retryThrottling", throttling, approximate, "`retryThrottling`"},
-		{"grpc", "loadBalancingConfig", `{"loadBalancingConfig": []}`, lost, ""},
-		{"grpc", "loadBalancingPolicy", `{"loadBalancingPolicy": "round_robin"}`, lost, ""},
-		{"grpc", "healthCheckConfig", `{"healthCheckConfig": {}}`, lost, ""},
+		{"grpc", "retryThrottling", grpcConfig(throttling), approximate, "`retryThrottling`"},
+		{"grpc", "loadBalancingConfig", grpcConfig(`"loadBalancingConfig": []`), lost, ""},
+		{"grpc", "loadBalancingPolicy", grpcConfig(`"loadBalancingPolicy": "round_robin"`), lost, ""},
+		{"grpc", "healthCheckConfig", grpcConfig(`"healthCheckConfig": {}`), lost, ""},
 
 		{"envoy", route + ".timeout", envoyRoute(""), exact, "`timeout` of a route"},
 		{"envoy", "virtual_hosts[0].retry_policy_typed_config", `{"virtual_hosts": [{"retry_policy_typed_config": {}, "routes": [{"name": "a", "route": {"timeout": "1s", "retry_policy": {"retry_on": "unavailable"}}}]}]}`, lost, ""},

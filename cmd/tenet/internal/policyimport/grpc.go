@@ -42,7 +42,7 @@ func GRPC(serviceConfig []byte) (Converted, error) {
 	case !anyDefault:
 		r.remark("methodConfig", "gRPC does not retry methods without an entry; write defaults.calls.retry.max_attempts: 1 for the same")
 	}
-	return c.finish(r, "grpc service config", "")
+	return c.finish(r, "grpc service config", "methodConfig has no entry")
 }
 
 // grpcThrottling reads retryThrottling and reports whether there is one. gRPC allows retries while its bucket is more

@@ -172,6 +172,7 @@ func TestGRPCRejectsInvalidServiceConfigs(t *testing.T) {
 		"too long":              {strings.Repeat(" ", 5<<20), "too many"},
 		"methodConfig":          {`{"methodConfig": {}}`, "methodConfig: is an object, not a list"},
 		"an entry":              {`{"methodConfig": [7]}`, "methodConfig[0]: is a number, not an object"},
+		"nothing":               {`{"retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}}`, "grpc service config: methodConfig has no entry"},
 		"a null entry":          {`{"methodConfig": [null]}`, "methodConfig[0]: is null"},
 		"no name":               {`{"methodConfig": [{"timeout": "1s"}]}`, "methodConfig[0].name: is required"},
 		"a method alone":        {`{"methodConfig": [{"name": [{"method": "m"}]}]}`, "methodConfig[0].name[0].service: is required"},
