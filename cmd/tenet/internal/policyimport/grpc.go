@@ -2,6 +2,7 @@ package policyimport
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -156,6 +157,9 @@ func grpcRetry(o object, r *policy.Retry) {
 	r.BackoffMultiplier = multiplier
 	fit(o.r, path, &r.BackoffMultiplier, limits.Multiplier)
 	r.Jitter, r.JitterFactor = policy.JitterProportional, 0.2 // as in gRFC A6
+	if last := float64(r.InitialBackoff) * math.Pow(r.BackoffMultiplier, float64(r.MaxAttempts-2)); last*(1+r.JitterFactor) > float64(r.MaxBackoff) {
+		o.r.approximate(o.at("maxBackoff"), "is approximated: jitter never exceeds it, where gRPC's may by a fifth")
+	}
 	r.RetryOn = grpcCodes(o, "retryableStatusCodes")
 	if len(r.RetryOn) == 0 {
 		o.r.fault(o.at("retryableStatusCodes"), "is required and must name a code")

@@ -106,7 +106,7 @@ func TestT7TheSpellingsOfTheExamplesOfGRPCForGo(t *testing.T) {
 // retryPolicy is a service config with one retry policy, in which field reads value.
 func retryPolicy(field, value string) string {
 	fields := map[string]string{
-		"maxAttempts": `3`, "initialBackoff": `"1s"`, "maxBackoff": `"2s"`, "backoffMultiplier": `2`, "retryableStatusCodes": `[14]`,
+		"maxAttempts": `3`, "initialBackoff": `"1s"`, "maxBackoff": `"20s"`, "backoffMultiplier": `2`, "retryableStatusCodes": `[14]`,
 	}
 	fields[field] = value
 	var list []string
@@ -130,7 +130,9 @@ func TestGRPCValuesOutsideTenetsLimits(t *testing.T) {
 		"a steep delay":                 {"backoffMultiplier", `100`, "backoffMultiplier", func(r policy.Retry) bool { return r.BackoffMultiplier == 10 }},
 		"a long cap":                    {"maxBackoff", `"120s"`, "maxBackoff", func(r policy.Retry) bool { return r.MaxBackoff == time.Minute }},
 		"a short delay":                 {"initialBackoff", `"0.0001s"`, "initialBackoff", func(r policy.Retry) bool { return r.InitialBackoff == time.Millisecond }},
-		"a delay above its cap":         {"initialBackoff", `"5s"`, "", func(r policy.Retry) bool { return r.InitialBackoff == 2*time.Second }},
+		"a delay above its cap":         {"initialBackoff", `"25s"`, "maxBackoff", func(r policy.Retry) bool { return r.InitialBackoff == 20*time.Second }},
+		"a delay that reaches its cap":  {"maxBackoff", `"2.3s"`, "maxBackoff", func(r policy.Retry) bool { return r.MaxBackoff == 2300*time.Millisecond }},
+		"a delay that does not":         {"maxBackoff", `"2.4s"`, "", func(r policy.Retry) bool { return r.MaxBackoff == 2400*time.Millisecond }},
 		"a code that is never retried":  {"retryableStatusCodes", `["INTERNAL"]`, "retryableStatusCodes[0]", func(r policy.Retry) bool { return r.RetryOn[0] == "grpc_internal" }},
 		"cancelled has two spellings":   {"retryableStatusCodes", `["CANCELLED"]`, "retryableStatusCodes[0]", func(r policy.Retry) bool { return r.RetryOn[0] == "grpc_canceled" }},
 		"deadline exceeded":             {"retryableStatusCodes", `[4]`, "retryableStatusCodes[0]", func(r policy.Retry) bool { return r.RetryOn[0] == "grpc_deadline_exceeded" }},
