@@ -113,6 +113,9 @@ func (e *envoy) route(o object, n names, p policy.Policy) {
 		p.Retry.OverallTimeout = 15 * time.Second
 		e.remark(o.at("timeout"), "is not given; Envoy's default of 15s is written out")
 	}
+	if clusters, _ := o.take("weighted_clusters"); clusters != nil {
+		e.remark(o.path, "leads to several clusters; the policy does not get their budgets and breakers")
+	}
 	e.add(name, cluster, o.path, p)
 }
 

@@ -239,6 +239,21 @@ func TestEnvoyClusterEdges(t *testing.T) {
 	parses(t, got)
 }
 
+func TestT7ARouteToSeveralClustersOfEnvoyIsReportedToLackTheirBudgets(t *testing.T) {
+	got, err := policyimport.Envoy([]byte(`{
+		"routes": [{"name": "a", "route": {"weighted_clusters": {"clusters": [{"name": "c"}, {"name": "d"}]}, "retry_policy": {"retry_on": "5xx"}}}],
+		"clusters": [{"name": "c", "circuit_breakers": {"thresholds": [{"retry_budget": {}}]}}]
+	}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name := got.Policies["a"].Retry.Budget.Name; name != "" || !slices.ContainsFunc(got.Report, func(n policyimport.Note) bool {
+		return n.Path == "routes[0].route" && strings.Contains(n.Message, "several clusters")
+	}) {
+		t.Errorf("budget %q, %v", name, got.Report)
+	}
+}
+
 // TestT7EnvoysEjectionWithoutAChanceIsNoBreaker: 0 percent is how Envoy's ejection is switched off.
 func TestT7EnvoysEjectionWithoutAChanceIsNoBreaker(t *testing.T) {
 	for chance, want := range map[string]int{"0": 0, "100": 1, "50": 1} {
