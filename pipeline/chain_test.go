@@ -1,9 +1,12 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"sync/atomic"
@@ -390,6 +393,35 @@ func TestR2AProviderOutageKeepsTheStepsPolicies(t *testing.T) {
 			t.Errorf("%+v %v after %d runs of a step that may run once", summary, err, runs)
 		}
 	})
+}
+
+// explosive is a provider without policies that panics when its version is read for the at-th time, or always at 0.
+type explosive struct{ version, at uint64 }
+
+func (e *explosive) Version() uint64 {
+	if e.version++; e.at == 0 || e.version == e.at {
+		panic("no version")
+	}
+	return 1
+}
+
+func (e *explosive) Policy(context.Context, policy.Key) (*policy.Policy, error) {
+	return nil, policy.ErrProviderUnavailable
+}
+
+func TestR3APanicOfAProviderKeepsThePolicies(t *testing.T) {
+	for at := range uint64(4) {
+		bubble(t, fmt.Sprint(at), func(t *testing.T) {
+			provider := &explosive{at: at}
+			source := pipeline.NewMemorySource(transactions("a", "b")...)
+			var log bytes.Buffer
+			summary, err := pipeline.NewConsumer(source, (&script{}).task(), consumerPolicy(1, 1), pipeline.WithProvider(provider),
+				pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg)
+			if err != nil || summary.Success != 2 || provider.version != 4 || !strings.Contains(log.String(), "panic in provider: no version") {
+				t.Error(summary, err, provider.version, log.String())
+			}
+		})
+	}
 }
 
 // wordless is a provider that returns neither a policy nor an error.

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
 )
 
 // Steps of consumers and producers, as keys and seeds name them.
@@ -137,6 +140,7 @@ func (p *policies) refresh(ctx context.Context) {
 	if p.live == nil {
 		return
 	}
+	defer p.catch()
 	current := p.inForce.Load()
 	var provided uint64
 	versioned, ok := p.live.(policy.Versioned)
@@ -170,6 +174,13 @@ func (p *policies) refresh(ctx context.Context) {
 		next.steps[key] = step{policy: usable, err: err, provided: found, unusable: unusable}
 	}
 	p.adopt(next)
+}
+
+// catch is deferred around the live provider: after a panic the policies stay in force, and the provider is asked again.
+func (p *policies) catch() {
+	if v := recover(); v != nil {
+		p.refuse(*p.inForce.Load(), math.MaxUint64, &retry.PanicError{Part: "provider", Value: v, Stack: debug.Stack()})
+	}
 }
 
 // refuse keeps the policies in force, and logs each fault once.
