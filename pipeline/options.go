@@ -100,8 +100,8 @@ func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.log = cmp.Or(l, slog.Default()) }
 }
 
-// WithEnded calls f for every delivery that has ended, on the worker's goroutine, before it is acknowledged. A nil
-// function panics.
+// WithEnded calls f for every delivery that has ended, on the worker's goroutine, before it is acknowledged. A panic of f is
+// logged and changes nothing. A nil function panics.
 func WithEnded(f func(Ended)) Option {
 	argument.Need(f != nil, "pipeline: WithEnded: the function")
 	return func(o *options) { o.ended = f }

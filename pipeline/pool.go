@@ -3,9 +3,11 @@ package pipeline
 import (
 	"context"
 	"maps"
+	"runtime/debug"
 	"sync"
 
 	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/retry"
 )
 
 // pool is a run's workers. A worker's goroutine starts when there is work for it, and waits for more until the run has none
@@ -119,11 +121,18 @@ func (r *run) conclude(w *worker) {
 	}
 }
 
-// callEnded calls the function of [WithEnded], if there is one.
+// callEnded calls the function of [WithEnded], if there is one. It cannot fail the work either.
 func (r *run) callEnded(e Ended) {
-	if r.ended != nil {
-		r.ended(e)
+	if r.ended == nil {
+		return
 	}
+	defer func() {
+		if v := recover(); v != nil {
+			r.log.Error("pipeline: the function of WithEnded panicked", r.about(context.Background(), e.Delivery.Transaction,
+				observe.LogError, &retry.PanicError{Part: "ended", Value: v, Stack: debug.Stack()})...)
+		}
+	}()
+	r.ended(e)
 }
 
 // abandon gives up on workers that have not returned after cancellation, and gives their deliveries back. Their tasks count in

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -125,6 +126,25 @@ func TestL11APanicOfExtendEveryEndsNoRun(t *testing.T) {
 		summary, err := pipeline.NewConsumer(source, (&script{}).task(), consumerPolicy(1, 1), pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg)
 		if err != nil || summary.Success != 1 || !strings.Contains(log.String(), "panic in source: every") {
 			t.Error(summary, err, &log)
+		}
+	})
+}
+
+func TestL4APanicAfterTheEndChangesNothing(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := newScripted(answer{ids: []string{"a", "b", "c"}}, answer{err: pipeline.ErrEnd})
+		s := &script{process: map[string][]act{"a": {{err: errDown}}, "c": ok(time.Hour)}}
+		ctx, cancel := context.WithTimeout(bg, time.Minute)
+		defer cancel()
+		var log bytes.Buffer
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 3), pipeline.WithEnded(func(pipeline.Ended) { panic("no ledger") }),
+			pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(ctx)
+		want := pipeline.Summary{Fetched: 3, Processed: 1, Success: 1, Failed: 1, Redelivered: 1, Elapsed: time.Minute}
+		if diff := cmp.Diff(want, summary); diff != "" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(diff, err)
+		}
+		if len(source.acked) != 1 || len(source.nacked) != 2 || strings.Count(log.String(), "panic in ended: no ledger") != 3 {
+			t.Error(source.acked, source.nacked, log.String())
 		}
 	})
 }

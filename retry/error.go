@@ -82,10 +82,10 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// PanicError is a recovered panic: of a hedged attempt (raised again on the caller's goroutine), of a pipeline's source or, with
-// RecoverPanics, of a provider, classifier, budget, trigger, journal or Wait.
+// PanicError is a recovered panic: of a hedged attempt (raised again on the caller's goroutine), of a pipeline's source, provider or
+// function of WithEnded or, with RecoverPanics, of a provider, classifier, budget, trigger, journal or Wait.
 type PanicError struct {
-	Part  string // operation, provider, classifier, budget, trigger, journal, wait or, in pipelines, source
+	Part  string // operation, provider, classifier, budget, trigger, journal, wait or, in pipelines, source or ended
 	Value any
 	Stack []byte // of the goroutine that panicked
 }
