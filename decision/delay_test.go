@@ -401,6 +401,16 @@ func TestD2EveryDelayIsWithinItsBounds(t *testing.T) {
 	})
 }
 
+func TestD2BoundsOfDecorrelatedJitterTripleUpToTheCap(t *testing.T) {
+	const s = time.Second
+	r := policy.Retry{InitialBackoff: s, MaxBackoff: 40 * s, Jitter: policy.JitterDecorrelated}
+	for i, want := range []time.Duration{3 * s, 9 * s, 27 * s, 40 * s, 40 * s} {
+		if lowest, highest := decision.Bounds(&r, i); lowest != s || highest != want {
+			t.Errorf("retry %d: from %s to %s, want %s to %s", i, lowest, highest, s, want)
+		}
+	}
+}
+
 func TestD2BoundsAreReached(t *testing.T) {
 	const s = time.Second
 	for jitter, want := range map[policy.Jitter][2]time.Duration{

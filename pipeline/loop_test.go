@@ -232,6 +232,16 @@ func TestL7AFreeWorkerIsFedWhileAnotherIsBusy(t *testing.T) {
 	})
 }
 
+func TestL7ASlotThatABatchLeavesFreeIsFedAtOnce(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"*": ok(time.Hour)}}
+		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions("a", "b", "c")...), s.task(), consumerPolicy(3, 2)).Run(bg)
+		if err != nil || summary.Success != 3 || summary.Elapsed != time.Hour {
+			t.Error(summary, err) // c would wait for a or b
+		}
+	})
+}
+
 func TestL7WorkersStartOnDemand(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := &script{process: map[string][]act{"*": ok(time.Second)}}
