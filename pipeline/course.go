@@ -62,8 +62,9 @@ func (w *worker) transact(ctx context.Context) end {
 		return end{outcome: Success}
 	case ctx.Err() != nil:
 		return unfinished(ctx, err)
-	case w.refused(err):
-		return end{outcome: Redelivered, err: err, delay: w.r.redeliveryDelay(w.delivery)}
+	}
+	if wait, ok := w.refused(err); ok {
+		return end{outcome: Redelivered, err: err, delay: max(w.r.redeliveryDelay(w.delivery), wait)}
 	}
 	return w.handleFailure(ctx, err)
 }
@@ -75,17 +76,17 @@ func unfinished(ctx context.Context, failure *TransactionError) end {
 }
 
 // refused reports whether a budget, a breaker or a limit refused the first attempt. That says nothing about the transaction, so it
-// is given back if the source supports that.
-func (w *worker) refused(err *TransactionError) bool {
+// is given back if the source supports that, to come back no earlier than the refusal's wait.
+func (w *worker) refused(err *TransactionError) (wait time.Duration, ok bool) {
 	failed, ok := errors.AsType[*retry.Error](err)
 	if !ok || err.Step != w.r.steps.work || failed.Attempts > 0 || w.r.nacker == nil {
-		return false
+		return 0, false
 	}
 	switch failed.Reason {
 	case policy.ReasonCircuitOpen, policy.ReasonBudgetDenied, policy.ReasonConcurrencyLimited, policy.ReasonRateLimited:
-		return true
+		return failed.RetryAfter, true
 	}
-	return false
+	return 0, false
 }
 
 // work runs the normal steps: process or produce, then success, under one transaction timeout.

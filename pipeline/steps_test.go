@@ -233,6 +233,28 @@ func TestL11WorkThatABudgetRefusesIsGivenBack(t *testing.T) {
 	})
 }
 
+func TestL11RefusedWorkComesBackAfterTheWaitOfTheRefusal(t *testing.T) {
+	for name, tt := range map[string]struct{ backoff, want time.Duration }{
+		"longer":  {time.Second, 8*time.Second + 1},
+		"shorter": {time.Minute, time.Minute},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			budgets := budget.NewRegistry()
+			if err := budgets.Register("scarce", budget.NewTokenBucket(1, 0.125)); err != nil {
+				t.Fatal(err)
+			}
+			p := consumerPolicy(1, 2)
+			p.Steps.Process = retries(1)
+			p.Steps.Process.Retry.InitialBackoff, p.Steps.Process.Retry.Budget.Name = tt.backoff, "scarce"
+			source := newScripted(answer{ids: []string{"a", "b"}}, answer{err: pipeline.ErrEnd})
+			_, err := pipeline.NewConsumer(source, (&script{}).task(), p, pipeline.WithExecutorOptions(retry.ExecutorOptions{Budgets: budgets})).Run(bg)
+			if diff := cmp.Diff([]nack{{"b", tt.want, false}}, source.nacked); diff != "" || err != nil {
+				t.Error(diff, err)
+			}
+		})
+	}
+}
+
 func TestL3ARetryThatABudgetRefusesIsAFailure(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		budgets := budget.NewRegistry()
