@@ -705,6 +705,21 @@ func TestL9DrainFinishesWhatWasFetched(t *testing.T) {
 	})
 }
 
+func TestL9AnEngineThatWorksAndDoesNotFetchIsHealthy(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"*": ok(time.Hour)}}
+		consumer := pipeline.NewConsumer(pipeline.NewMemorySource(transactions("a")...), s.task(), consumerPolicy(1, 1))
+		time.AfterFunc(59*time.Minute, func() {
+			if err := consumer.Healthy(); err != nil {
+				t.Error(err)
+			}
+		})
+		if summary, err := consumer.Run(bg); err != nil || summary.Success != 1 {
+			t.Error(summary, err)
+		}
+	})
+}
+
 func TestL9AnEmptySourceIsHealthyAndAHangingFetchIsNot(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		source := newScripted(answer{}, answer{}, answer{takes: 30 * time.Second, deaf: true}, answer{err: pipeline.ErrEnd})

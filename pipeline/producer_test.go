@@ -56,6 +56,21 @@ func TestL10ChunksFollowEachOtherAndAreConcurrentInside(t *testing.T) {
 	})
 }
 
+func TestL10AChunkEndsWithTheTransactionsThatItsIDsHoldBack(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{}
+		s.task()
+		sink := s.sinkOf(map[string][]act{"*": ok(time.Second)})
+		summary, err := pipeline.NewProducer(sink, pipeline.Raw{}, producerPolicy(3, 2)).Run(bg, pipeline.Values(transactions("a", "a", "b")...))
+		if err != nil || summary.Success != 3 {
+			t.Fatal(summary, err)
+		}
+		if diff := cmp.Diff([]string{"0s produce a", "1s produce a", "2s produce b"}, s.log); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestL4InAProducerErrorsOfTheSuccessHandlerAreSystemErrors(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var l ledger
