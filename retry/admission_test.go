@@ -77,6 +77,22 @@ func TestR7FirstAttemptDeniedRunsNothing(t *testing.T) {
 	b.check(t)
 }
 
+func TestR4ErrorOfARefusalSaysHowLongItLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := exact(1)
+		p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 1, Cooldown: time.Minute}
+		e := retry.NewExecutor(retry.ExecutorOptions{Provider: provide(t, p)})
+		op, _ := script(errDown)
+		if opened := failure(t, e.Do(bg, key, op), policy.ReasonAttemptsExhausted); opened.RetryAfter != 0 {
+			t.Errorf("nothing was refused, but the error asks for a wait of %v", opened.RetryAfter)
+		}
+		time.Sleep(20 * time.Second)
+		if refused := failure(t, e.Do(bg, key, op), policy.ReasonCircuitOpen); refused.RetryAfter != 40*time.Second {
+			t.Errorf("the breaker stays open for 40s, but the error says %v", refused.RetryAfter)
+		}
+	})
+}
+
 // talking is a budget with its own reasons. It allows the first two attempts.
 type talking struct{ counting }
 
