@@ -268,9 +268,13 @@ func TestR3RecoverPanicsCoversMarksAndClasses(t *testing.T) {
 					o.Classes = []classify.Family{classify.Custom("odd", "", func(error) bool { panic("boom") })}
 				})
 				op, calls := script(err)
-				f := failure(t, e.Do(bg, key, op), policy.ReasonPanicInClassifier)
+				timeline, err := e.DoWithTimeline(bg, key, op)
+				f := failure(t, err, policy.ReasonPanicInClassifier)
 				if caught, ok := errors.AsType[*retry.PanicError](f.Cause); !ok || caught.Part != "classifier" || *calls != 1 {
 					t.Errorf("%v after %d attempts", f.Cause, *calls)
+				}
+				if o := timeline.Attempts[0].Outcome; o.Kind != classify.Abort || o.Reason != policy.ReasonPanicInClassifier {
+					t.Errorf("the attempt's outcome is %+v", o)
 				}
 			})
 		}
