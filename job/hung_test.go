@@ -3,7 +3,6 @@ package job_test
 import (
 	"context"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -99,13 +98,6 @@ func (r *reticent) Maintain(ctx context.Context, m job.Maintenance) (job.Maintai
 		return job.Maintained{}, err
 	}
 	return r.Jobs.Maintain(ctx, m)
-}
-
-func (r *reticent) Settle(ctx context.Context, list []job.Settlement) []error {
-	if err := r.wait(ctx, "settle"); err != nil {
-		return slices.Repeat([]error{err}, len(list))
-	}
-	return r.Jobs.Settle(ctx, list)
 }
 
 func TestJ8AStoreThatHangsIsAskedAgainWhateverTheLease(t *testing.T) {

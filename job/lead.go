@@ -21,6 +21,7 @@ type leader struct {
 	client   *Client // enqueues periodic jobs
 	name     string
 	timeout  time.Duration // of one call of the store
+	round    time.Duration // the longest round of redrives
 	keep     map[State]time.Duration
 	periodic []Periodic                // of code
 	settings atomic.Pointer[[]Setting] // that were not followed yet; nil if there are none

@@ -58,8 +58,7 @@ func (p *reporter) logDead(r *Record, x *Settlement) {
 	if after[x.Kind] != Dead {
 		return
 	}
-	text := x.Error
-	text = cmp.Or(text, r.LastError)
+	text := cmp.Or(x.Error, r.LastError)
 	p.log.Warn("job: dead", "job", r.ID, "type", r.Type, "queue", r.Queue, "attempts", x.made(r), "reason", x.Reason, "error", excerpt(text))
 }
 

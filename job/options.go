@@ -20,7 +20,7 @@ const (
 	DefaultPoll        = time.Second
 )
 
-// answerTime is how long the store may take for one call beside claims and extensions: the length of a lease, at most that of the
+// answerTime is how long the store may take for one call beside those for running jobs: the length of a lease, at most that of the
 // default one.
 func (s *settings) answerTime() time.Duration { return min(s.lease, DefaultLease) }
 

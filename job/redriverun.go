@@ -112,7 +112,7 @@ func (l *leader) redrive(ctx context.Context) {
 		if !l.leads.Load() {
 			continue
 		}
-		limited, cancel := context.WithTimeout(ctx, l.timeout)
+		limited, cancel := context.WithTimeout(ctx, l.round)
 		after, err := runner.Round(limited)
 		cancel()
 		l.health.reportUnder(ctx, "run redrives", err)

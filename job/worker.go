@@ -83,7 +83,7 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 		store: store, timeout: s.answerTime(), wake: w.wake, nearer: wait.NewSignal(), health: w.health, report: w.reporter,
 		limits: &publisher{store: store, document: s.policies.document},
 	}
-	w.settler = newSettler(store, s.answerTime())
+	w.settler = newSettler(store, s.lease)
 	w.settler.answered = w.settled
 	w.settler.failing = func(err error) { w.health.report("settle", err) }
 	return w
@@ -112,8 +112,9 @@ func (w *Worker) Name() string { return w.settings.name }
 func (w *Worker) HandleRaw(jobType string, handler RawHandler) { w.runner.register(jobType, handler) }
 
 // SetQueues changes the queues that the worker serves and how many jobs of each run at once, as [WithQueues] does, also while
-// it runs: new queues are claimed from at once. What operators have set in the store goes before. Running jobs continue if their queue is gone or has become smaller. A
-// queue that is missing, longer than 128 bytes, not valid UTF-8 or contains NUL is logged and left out. It is safe for concurrent use.
+// it runs: new queues are claimed from at once. What operators have set in the store goes before. Running jobs continue if their
+// queue is gone or has become smaller. A name that is missing, longer than 128 bytes, not valid UTF-8 or contains NUL is logged and
+// left out. It is safe for concurrent use.
 func (w *Worker) SetQueues(concurrency map[string]int) {
 	served := maps.Clone(concurrency)
 	maps.DeleteFunc(served, func(name string, _ int) bool {
@@ -215,7 +216,7 @@ func (w *Worker) publish(ctx context.Context) {
 func (w *Worker) leader() *leader {
 	return &leader{
 		store: w.store, client: &Client{store: w.store, maxPayload: DefaultMaxPayload, codec: w.settings.codec},
-		name: w.settings.name, timeout: w.settings.answerTime(), keep: w.settings.keep,
+		name: w.settings.name, timeout: w.settings.answerTime(), round: w.settings.lease, keep: w.settings.keep,
 		periodic: w.settings.periodic, changed: wait.NewSignal(),
 		takes: func() WorkerInfo {
 			return WorkerInfo{Name: w.settings.name, Queues: w.slots.served(), Types: w.runner.types}

@@ -72,8 +72,7 @@ func (o logObserver) Observe(ctx context.Context, e *Event) {
 	if !told {
 		return
 	}
-	logger := o.logger
-	logger = cmp.Or(logger, slog.Default())
+	logger := cmp.Or(o.logger, slog.Default())
 	handler := logger.Handler()
 	if !handler.Enabled(ctx, level) {
 		return

@@ -102,10 +102,7 @@ func (r *run) conclude(w *worker) {
 		r.summary.Processed++
 	}
 	if r.ended != nil || r.observer != nil {
-		r.mu.Unlock()
-		r.flow(observe.Flow{InFlight: -1, Outcome: string(w.end.outcome), Processed: w.processed})
-		r.callEnded(Ended{Delivery: w.delivery, Outcome: w.end.outcome, Err: w.end.err})
-		r.mu.Lock()
+		r.tell(w)
 	}
 	if r.buffer.release(w.delivery.Transaction.id) {
 		r.pool.idle.Signal()
@@ -119,6 +116,15 @@ func (r *run) conclude(w *worker) {
 	default:
 		r.nack(giveBack{w.delivery, w.end.delay, w.end.cause()})
 	}
+}
+
+// tell tells the observer and the function of [WithEnded] that w's transaction has ended. The caller holds mu, which tell gives up
+// meanwhile.
+func (r *run) tell(w *worker) {
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	r.flow(observe.Flow{InFlight: -1, Outcome: string(w.end.outcome), Processed: w.processed})
+	r.callEnded(Ended{Delivery: w.delivery, Outcome: w.end.outcome, Err: w.end.err})
 }
 
 // callEnded calls the function of [WithEnded], if there is one. It cannot fail the work either.
@@ -177,6 +183,9 @@ func (r *run) leave(list []Delivery) {
 func (e *engine) follow(r *run) {
 	e.leftMu.Lock()
 	defer e.leftMu.Unlock()
+	if n := len(e.left); n > 0 {
+		e.log.Warn("pipeline: tasks that an earlier run abandoned take slots until they return", "pipeline", e.name, "tasks", n)
+	}
 	r.buffer.running, r.pool.left = maps.Clone(e.left), len(e.left)
 	e.current.Store(r)
 }

@@ -39,8 +39,8 @@ type Edge struct {
 const maxEdges = 10_000
 
 // ParseGraph reads a call graph in YAML or JSON, as strictly as [Parse] reads a document and with the same limits. A refused
-// graph gives an [*Error] with all of its faults. A graph lists a node once, and has at most 10,000 edges and no cycle: around a cycle, requests would
-// multiply without end.
+// graph gives an [*Error] with all of its faults. A graph lists a node once, and has at most 10,000 edges and no cycle: around a
+// cycle, requests would multiply without end.
 func ParseGraph(name string, data []byte) (*Graph, error) {
 	g := &Graph{}
 	d, err := Embed(name, data, g, Options{})

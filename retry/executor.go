@@ -82,9 +82,9 @@ type ExecutorOptions struct {
 
 	// RecoverPanics turns panics of the provider, classifiers (matchers of classes and methods of errors included), budgets,
 	// triggers, the journal and Wait into an abort with a *PanicError. Panics of the observer and of Clock are reported to the
-	// observer, and the call goes on. By default these panics reach the caller; a panic of the observer or of a budget's Release
-	// while a hedged attempt ends that has lost, when no caller waits any longer, ends the process. Panics of operations always
-	// reach the caller.
+	// observer, and the call goes on. By default these panics reach the caller. When a hedged attempt that lost ends after
+	// the call has returned, a panic of the observer or of a budget's Release ends the process, because there is no caller to get
+	// it. Panics of operations always reach the caller.
 	RecoverPanics bool
 	// Limits are applied to policies that no provider compiled. Default: the limits of the provider's document, or else
 	// policy.CallLimits().

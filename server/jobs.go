@@ -295,8 +295,7 @@ func (s *Server) enqueue(ctx context.Context, in *bodyOf[api.Enqueue]) (*answer[
 	requests := make([]job.Request, len(in.Body.Jobs))
 	for i := range in.Body.Jobs {
 		requests[i] = in.Body.Jobs[i].Request()
-		queue := requests[i].Queue
-		queue = cmp.Or(queue, job.DefaultQueue)
+		queue := cmp.Or(requests[i].Queue, job.DefaultQueue)
 		if err := who.mayQueue(queue); err != nil {
 			return nil, err
 		}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,7 +198,7 @@ type judging struct {
 func (j judging) UpdateRedrive(ctx context.Context, id string, c job.RedriveChange) (job.Redrive, error) {
 	r, err := j.RedriveStepper.UpdateRedrive(ctx, id, c)
 	if errors.Is(err, job.ErrConflict) {
-		return r, cmp.Or(j.log.OperatorAction(ctx, operation.Refused(judgement(id, c.State), "the redrive has changed")), err)
+		return r, errors.Join(err, j.log.OperatorAction(ctx, operation.Refused(judgement(id, c.State), "the redrive has changed")))
 	}
 	return r, err
 }

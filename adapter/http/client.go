@@ -32,8 +32,7 @@ func (c *Client) Do(ctx context.Context, req *http.Request, key policy.Key, opti
 	case ctx == nil:
 		return nil, errors.New("tenethttp: Do: the context is nil")
 	}
-	client := c.HTTP
-	client = cmp.Or(client, http.DefaultClient)
+	client := cmp.Or(c.HTTP, http.DefaultClient)
 	run := &call{executor: c.Executor, key: key, request: req, send: client.Do}
 	return run.do(ctx, options)
 }
@@ -74,8 +73,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // CloseIdleConnections closes the idle connections of the base. http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() {
-	base := t.Base
-	base = cmp.Or(base, http.DefaultTransport)
+	base := cmp.Or(t.Base, http.DefaultTransport)
 	if c, ok := base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

@@ -33,8 +33,7 @@ type Observer struct {
 // New registers the metrics and returns their Observer, which serves any number of executors. A second one at the same
 // Registerer is an error that wraps prometheus.AlreadyRegisteredError.
 func New(o Options) (*Observer, error) {
-	registerer := o.Registerer
-	registerer = cmp.Or(registerer, prometheus.DefaultRegisterer)
+	registerer := cmp.Or(o.Registerer, prometheus.DefaultRegisterer)
 	m := newMetrics()
 	if err := registerer.Register(m.collectors()); err != nil {
 		return nil, fmt.Errorf("prom: register the metrics (share one Observer per Registerer): %w", err)

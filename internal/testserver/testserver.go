@@ -36,8 +36,7 @@ type Process struct {
 // Run starts the server, at first or after End, and returns when it answers.
 func (p *Process) Run() error {
 	p.cmd, p.output = p.Command(), &bytes.Buffer{}
-	orphan := p.Orphan
-	orphan = cmp.Or(orphan, syscall.SIGKILL)
+	orphan := cmp.Or(p.Orphan, syscall.SIGKILL)
 	p.cmd.SysProcAttr = attributes(p.User, orphan)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	if p.Group {

@@ -44,8 +44,7 @@ func Copy(ctx context.Context, bucket jetstream.KeyValue, from Source) error {
 	if from.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+from.Token)
 	}
-	client := from.Client
-	client = cmp.Or(client, http.DefaultClient)
+	client := cmp.Or(from.Client, http.DefaultClient)
 	answer, err := client.Do(request)
 	if err != nil {
 		return wrap(err)

@@ -139,6 +139,7 @@
 		if (form.method !== "post" || event.defaultPrevented) return;
 		if (form === sent) event.preventDefault();
 		sent = form;
+		setTimeout(() => { if (sent === form) sent = null; }, 5000); // the page may stay, after Esc or a new tab
 	});
 	window.addEventListener("pageshow", () => { sent = null; }); // a page that a browser kept
 

@@ -3,6 +3,7 @@ package queues
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -178,8 +179,8 @@ func queueCommand(a *cli.App, cmd *cobra.Command, create *bool, state func(name 
 		if err != nil {
 			return err
 		}
-		if err := q.Check(); err != nil {
-			return err
+		if err, bad := errors.AsType[*job.SettingError](q.Check()); bad {
+			return cli.Usagef("%s: %s", err.Field, err.Problem)
 		}
 		q.Actor = recording.Actor()
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
