@@ -101,9 +101,14 @@ func (r *run) conclude(w *worker) {
 	if w.processed {
 		r.summary.Processed++
 	}
+	defer r.handBack(w) // also if the function of WithEnded ends the goroutine
 	if r.ended != nil || r.observer != nil {
 		r.tell(w)
 	}
+}
+
+// handBack frees the ID of w's transaction and queues its settlement. The caller holds mu.
+func (r *run) handBack(w *worker) {
 	if r.buffer.release(w.delivery.Transaction.id) {
 		r.pool.idle.Signal()
 		r.intake.wake.Signal()

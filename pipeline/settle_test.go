@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -145,6 +146,18 @@ func TestL4APanicAfterTheEndChangesNothing(t *testing.T) {
 		}
 		if len(source.acked) != 1 || len(source.nacked) != 2 || strings.Count(log.String(), "panic in ended: no ledger") != 3 {
 			t.Error(source.acked, source.nacked, log.String())
+		}
+	})
+}
+
+func TestL4AnEndThatEndsTheGoroutineIsSettled(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := newScripted(answer{ids: []string{"a", "b"}}, answer{ids: []string{"c"}}, answer{})
+		s := &script{}
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 3), quiet,
+			pipeline.WithEnded(func(pipeline.Ended) { runtime.Goexit() })).Run(bg)
+		if err != nil || summary.Success != 3 || len(source.acked) != 3 {
+			t.Errorf("%+v, %v, settled: %v", summary, err, source.acked)
 		}
 	})
 }
