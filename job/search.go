@@ -85,9 +85,7 @@ func (q Search) Over(ctx context.Context, c Candidates) (found Found, err error)
 	if err := q.Filter.Check(); err != nil {
 		return found, err
 	}
-	limit, within := q.Limit, q.Within
-	limit = cmp.Or(max(limit, 0), 100)
-	within = cmp.Or(max(within, 0), 2*time.Second)
+	limit, within := cmp.Or(max(q.Limit, 0), 100), cmp.Or(max(q.Within, 0), 2*time.Second)
 	var indexed *filter.Term
 	for i, t := range q.Filter.Terms {
 		switch {

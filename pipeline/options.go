@@ -50,7 +50,8 @@ func WithName(name string) Option { return func(o *options) { o.name = name } }
 // by the keys of policy.ConsumerKey and policy.ProducerKey, and finds its loop in the provider's document
 // (policy.SetProvider) by its name. While the document does not name the engine, the policy given to its constructor stays
 // in force. If the provider has no usable policy for a step, the step's last policy stays in force, unless the executor's
-// MissingPolicyMode says otherwise. If it panics, all policies stay in force, and the panic is logged. loop.timeout is read once, when the run starts. A nil provider panics.
+// MissingPolicyMode says otherwise. If it panics, all policies stay in force, and the panic is logged. loop.timeout is read once,
+// when the run starts. A nil provider panics.
 func WithProvider(p policy.Provider) Option {
 	argument.Need(p != nil, "pipeline: WithProvider: the provider")
 	return func(o *options) { o.provider = p }

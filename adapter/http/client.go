@@ -57,8 +57,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req == nil {
 		return nil, errors.New("tenethttp: RoundTrip: the request is nil")
 	}
-	base, key := t.Base, t.Key
-	base = cmp.Or(base, http.DefaultTransport)
+	base, key := cmp.Or(t.Base, http.DefaultTransport), t.Key
 	if key == nil {
 		t.once.Do(func() { t.defaultKey = NewKeyFunc(MaxKeys) })
 		key = t.defaultKey
