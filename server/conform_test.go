@@ -30,11 +30,11 @@ type documented struct {
 
 // checker returns a check against the document. It fails the test unless the document is an OpenAPI document and each of its
 // shared schemas is a JSON schema; those in operations are checked with the answers.
-func checker(t *testing.T, document []byte) documented {
+func checker(t *testing.T, e *env) documented {
 	t.Helper()
 	d := documented{compiler: jsonschema.NewCompiler()}
 	d.compiler.AssertFormat()
-	parsed := decoded(t, document)
+	parsed := decoded(t, []byte(e.get("/v1/openapi.json").body))
 	for url, content := range map[string]any{openapiURL: decoded(t, openapiSchema), "openapi.json": parsed} {
 		if err := d.compiler.AddResource(url, content); err != nil {
 			t.Fatal(err)
@@ -156,7 +156,7 @@ func (d documented) validate(value any, place ...string) error {
 
 func TestS7TheCheckFindsAnswersThatTheDocumentDoesNotDescribe(t *testing.T) {
 	e := newEnv(t, nil)
-	d := checker(t, e.server.document)
+	d := checker(t, e)
 	right := e.get("/v1/session")
 	if err := d.check("GET", "/v1/session", right); err != nil {
 		t.Fatalf("%#v", err)

@@ -8,6 +8,7 @@ import (
 	"path"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -32,9 +33,14 @@ func (s *Server) healthRoutes() {
 	}
 	s.raw(get("/livez", "livez", "Say that the process lives"), "text/plain", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
 	s.raw(get("/readyz", "readyz", "Say whether the server can serve: its store answers and it does not drain"), "text/plain", s.ready)
-	s.raw(get("/v1/openapi.json", "openapi", "Describe the API"), "application/json", func(w http.ResponseWriter, _ *http.Request) {
+	s.raw(get("/v1/openapi.json", "openapi", "Describe the API"), "application/json", func(w http.ResponseWriter, r *http.Request) {
+		document, err := s.document()
+		if err != nil {
+			s.problemOf(r.Context(), err).write(w)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(s.document)
+		_, _ = w.Write(document)
 	})
 	o := get("/metrics", "metrics", "Serve metrics for Prometheus")
 	o.public, o.scope = false, policystore.ScopeRead
@@ -102,8 +108,8 @@ func schemaName(t reflect.Type, hint string) string {
 	}
 }
 
-// describe completes the OpenAPI document: every operation can answer with a problem.
-func describe(document *huma.OpenAPI) ([]byte, error) {
+// describe completes the OpenAPI document: every operation can answer with a problem. It returns a function that writes it, once.
+func describe(document *huma.OpenAPI) func() ([]byte, error) {
 	schema := document.Components.Schemas.Schema(typeOf[api.Problem](), true, "Problem")
 	for _, item := range document.Paths {
 		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
@@ -114,7 +120,7 @@ func describe(document *huma.OpenAPI) ([]byte, error) {
 			}
 		}
 	}
-	return json.MarshalIndent(document, "", "  ")
+	return sync.OnceValues(func() ([]byte, error) { return json.MarshalIndent(document, "", "  ") })
 }
 
 // metrics of the server.

@@ -66,7 +66,7 @@ func filled(t *testing.T) (e *env, ids []string, claim idempotency.Claim) {
 // document. It fails if an operation is missing here.
 func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 	e, ids, claim := filled(t)
-	v := checker(t, e.server.document)
+	v := checker(t, e)
 	tag := api.ClaimTag(claim)
 	done := map[string]bool{"events": true, "job-events": true, "login": true, "login-callback": true, "follow-document": true, "follow-trial": true, "report": true} // other tests call these
 	try := func(id, method, path string, status int, body any, match string) {
@@ -166,7 +166,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 // Each answer is as the document says, none has a status of 500 or above, and no handler panics.
 func TestS7NoRequestMakesTheServerFail(t *testing.T) {
 	e, ids, _ := filled(t)
-	v := checker(t, e.server.document)
+	v := checker(t, e)
 	f := &fuzzer{random: rand.New(rand.NewPCG(1, 2)), schemas: e.server.api.OpenAPI().Components.Schemas, ids: ids}
 	rounds := 40
 	if testing.Short() {

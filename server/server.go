@@ -94,7 +94,7 @@ type Server struct {
 	identity *identity
 	limits   *limiter
 	metrics  *metrics
-	document []byte // OpenAPI
+	document func() ([]byte, error) // OpenAPI, written once
 
 	hub       *deliver.Hub // closed when the server drains: streams end
 	documents *documents.Service
@@ -156,8 +156,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.api = humago.New(s.mux, config)
 	s.routes()
-	s.document, err = describe(s.api.OpenAPI())
-	return s, err
+	s.document = describe(s.api.OpenAPI())
+	return s, nil
 }
 
 // routes registers all operations.
