@@ -1,4 +1,4 @@
-package circuit_test
+package sharing_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/memory"
-	. "github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/sharing"
 )
@@ -37,23 +37,23 @@ func TestB3ABreakerClosesAlthoughTheClockOfTheStoreIsPutBack(t *testing.T) {
 		}
 		begin := time.Now()
 		now := func() time.Duration { return time.Since(begin) }
-		b := NewShared(p.Circuit, SharedOptions{Hub: hub, Name: "k", Clock: now, Changed: func(Transition) {}})
-		attempt := func(r Result) {
+		b := circuit.NewShared(p.Circuit, circuit.SharedOptions{Hub: hub, Name: "k", Clock: now, Changed: func(circuit.Transition) {}})
+		attempt := func(r circuit.Result) {
 			if ticket, _, ok := b.Acquire(now(), false); ok {
 				b.Done(ticket, r, 0, now())
 			}
 		}
 		time.Sleep(time.Second)
 		for range 3 {
-			attempt(Failure)
+			attempt(circuit.Failure)
 		}
 		time.Sleep(time.Second)
 		store.back.Store(int64(time.Hour))
 		for range 600 {
 			time.Sleep(100 * time.Millisecond)
-			attempt(Success)
+			attempt(circuit.Success)
 		}
-		if got := b.State(now()); got != Closed {
+		if got := b.State(now()); got != circuit.Closed {
 			t.Errorf("a minute after a cooldown of 5 s, the breaker is %v", got)
 		}
 	})
