@@ -147,15 +147,31 @@ func (o object) at(name string) string {
 	return fields.Join(o.path, name)
 }
 
-// take removes a field and returns it. name has the spelling of the system's documentation; the other ones are accepted too.
-func (o object) take(name string) (value any, path string) {
+// spelling returns how a field is spelt. name has the spelling of the system's documentation; the other ones are accepted too.
+func (o object) spelling(name string) (spelling string, given bool) {
 	for _, spelling := range []string{name, snake(name), camel(name), strings.ReplaceAll(snake(name), "_", "-"), capitalised(name)} {
-		if v, ok := o.fields[spelling]; ok {
-			delete(o.fields, spelling)
-			return v, o.at(spelling) // a null is an absent value
+		if _, ok := o.fields[spelling]; ok {
+			return spelling, true
 		}
 	}
-	return nil, o.at(name)
+	return name, false
+}
+
+// take removes a field and returns it.
+func (o object) take(name string) (value any, path string) {
+	spelling, _ := o.spelling(name)
+	value = o.fields[spelling] // a null is an absent value
+	delete(o.fields, spelling)
+	return value, o.at(spelling)
+}
+
+// value is take with placeholders in strings replaced.
+func (o object) value(name string) (value any, path string) {
+	value, path = o.take(name)
+	if text, ok := value.(string); ok && o.r.placeholders != nil {
+		value = o.r.placeholders(text, path)
+	}
+	return value, path
 }
 
 // capitalised is a spelling that grpc-go reads, and uses in its examples.
@@ -237,7 +253,7 @@ func (o object) flag(name string) bool { return read[bool](o, name, "true or fal
 
 // read reads a field of a plain type, which wanted names.
 func read[T any](o object, name, wanted string) T {
-	v, path := o.take(name)
+	v, path := o.value(name)
 	x, ok := v.(T)
 	switch {
 	case ok:
@@ -290,7 +306,7 @@ func (o object) span(name string) (d time.Duration, given bool) {
 
 // number reads a finite number; protobuf's JSON allows it as a string, too.
 func (o object) number(name string) (n float64, path string, given bool) {
-	v, path := o.take(name)
+	v, path := o.value(name)
 	switch x := v.(type) {
 	case nil:
 		return 0, path, false
@@ -325,6 +341,18 @@ func (o object) count(name string) (n int, path string, given bool) {
 		return 0, path, false
 	}
 	return int(f), path, true
+}
+
+// atLeastOne reads a whole number of 1 or more.
+func (o object) atLeastOne(name string, otherwise int) (n int, path string) {
+	n, path, given := o.count(name)
+	switch {
+	case !given:
+		n = otherwise
+	case n == 0:
+		o.r.fault(path, "must be 1 or more")
+	}
+	return n, path
 }
 
 // skip reports fields without an equivalent in policies.

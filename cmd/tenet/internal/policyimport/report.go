@@ -38,6 +38,8 @@ type reader struct {
 	faults  []Note
 	faulty  map[string]bool // paths that have a fault
 	numbers map[string]int  // the last number that was added to a name
+
+	placeholders func(text, path string) string // replaces those in a string; nil if the system has none
 }
 
 func newReader() *reader {

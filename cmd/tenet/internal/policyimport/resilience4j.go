@@ -1,6 +1,7 @@
 package policyimport
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -21,20 +22,21 @@ import (
 func Resilience4j(application []byte) (Converted, error) {
 	const what = "resilience4j configuration"
 	r := newReader()
+	r.placeholders = r.springText
 	roots, err := r.loadAll(application)
 	if err != nil {
 		return Converted{}, fmt.Errorf("%s: %w", what, err)
 	}
 	j := resilience4j{reader: r, policies: map[string]*policy.Policy{}}
 	for _, module := range r4jModules {
-		known := map[string]bool{}
+		known := map[string]string{}
 		for _, root := range roots {
 			o, ok := root.object("resilience4j." + module.name)
 			if nested, is := root.fields["resilience4j"].(map[string]any); !ok && is {
 				o, ok = object{r: r, path: root.at("resilience4j"), fields: nested}.object(module.name)
 			}
 			if ok {
-				j.instances(o, known, module.name, module.convert)
+				j.instances(o, known, module)
 			}
 		}
 	}
@@ -51,7 +53,10 @@ func Resilience4j(application []byte) (Converted, error) {
 	c := newConverted()
 	for _, name := range slices.Sorted(maps.Keys(j.policies)) {
 		p := j.policies[name]
-		p.Retry.MaxAttempts = max(p.Retry.MaxAttempts, 1)
+		if p.Retry.MaxAttempts == 0 {
+			p.Retry.MaxAttempts = 1
+			r.remark("resilience4j.retry", "has no instance %s: its policy makes one attempt. If methods use it beside a retry of another name, move its settings to that policy", name)
+		}
 		c.Policies[name] = *p
 	}
 	return c.finish(r, what, "no instance of retry, circuitbreaker, bulkhead, ratelimiter or timelimiter was found: they stand under resilience4j: {retry: {instances: {…}}}")
@@ -63,50 +68,35 @@ type resilience4j struct {
 }
 
 // r4jModules are in the order in which Spring applies them, from the outside in. Everything inside retry is done for each attempt.
-var r4jModules = []struct {
-	name    string
-	convert func(object, *policy.Policy)
-}{{"retry", r4jRetry}, {"circuitbreaker", r4jCircuit}, {"ratelimiter", r4jRate}, {"timelimiter", r4jTimeout}, {"bulkhead", r4jBulkhead}}
+var r4jModules = []r4jModule{
+	{"retry", []string{"instances", "backends"}, r4jRetry}, {"circuitbreaker", []string{"instances", "backends"}, r4jCircuit},
+	{"ratelimiter", []string{"instances", "limiters"}, r4jRate}, {"timelimiter", []string{"instances"}, r4jTimeout},
+	{"bulkhead", []string{"instances", "backends"}, r4jBulkhead},
+}
 
-// instances converts the instances of a module in one document. known has those of the documents before it.
-func (j *resilience4j) instances(o object, known map[string]bool, module string, convert func(object, *policy.Policy)) {
+type r4jModule struct {
+	name    string
+	lists   []string // the fields that hold its instances: today's name and an older one
+	convert func(object, *policy.Policy)
+}
+
+// instances converts the instances of a module in one document. known has the paths of those that were read before.
+func (j *resilience4j) instances(o object, known map[string]string, module r4jModule) {
 	configs, _ := o.object("configs")
-	instances, _ := o.object("instances")
 	used := map[string]bool{}
-	for _, name := range instances.names() {
-		instance, _ := instances.object(name)
-		if instance.fields == nil { // an instance without settings of its own
-			instance = object{r: j.reader, path: instances.at(name), fields: map[string]any{}}
-		}
-		if known[name] {
-			j.fault(instance.path, "is set in an earlier document too; leave one document, with the settings of one profile")
-		}
-		known[name] = true
-		layers := map[string]bool{}
-		for base := instance.text("baseConfig"); base != ""; base = instance.text("baseConfig") {
-			if layers[base] {
-				j.fault(instance.at("baseConfig"), "%q is built on itself", base)
-				break
+	for _, list := range module.lists {
+		instances, _ := o.object(list)
+		for _, name := range instances.names() {
+			instance, _ := instances.object(name)
+			if instance.fields == nil { // an instance without settings of its own
+				instance = object{r: j.reader, path: instances.at(name), fields: map[string]any{}}
 			}
-			if configs.fields[base] == nil {
-				j.fault(instance.at("baseConfig"), "configs has no %q", base)
+			if earlier := known[name]; earlier != "" {
+				j.fault(instance.path, "is set as %s too; leave one, with the settings of one profile", earlier)
 			}
-			layers[base] = true
-			instance = instance.over(configs, base)
+			known[name] = instance.path
+			maps.Copy(used, j.instance(name, instance, configs, module))
 		}
-		if len(layers) == 0 || module != "circuitbreaker" && !layers["default"] { // as CommonRetryConfigurationProperties and its siblings
-			layers["default"] = true
-			instance = instance.over(configs, "default")
-		}
-		maps.Copy(used, layers)
-		p := j.policies[name]
-		if p == nil {
-			p = &policy.Policy{}
-			j.policies[name] = p
-		}
-		convert(instance, p)
-		instance.skip("registerHealthIndicator", "eventConsumerBufferSize")
-		instance.rest()
 	}
 	for _, name := range configs.names() {
 		if !used[name] {
@@ -117,6 +107,40 @@ func (j *resilience4j) instances(o object, known map[string]bool, module string,
 	o.rest()
 }
 
+// instance converts an instance, and returns the configurations that it is built on.
+func (j *resilience4j) instance(name string, instance, configs object, module r4jModule) (layers map[string]bool) {
+	layers = map[string]bool{}
+	build := func(base string) {
+		layers[base] = true
+		if module.name == "retry" {
+			instance.withoutWait()
+		}
+		instance = instance.over(configs, base)
+	}
+	for base := instance.text("baseConfig"); base != ""; base = instance.text("baseConfig") {
+		if layers[base] {
+			j.fault(instance.at("baseConfig"), "%q is built on itself", base)
+			break
+		}
+		if configs.fields[base] == nil {
+			j.fault(instance.at("baseConfig"), "configs has no %q", base)
+		}
+		build(base)
+	}
+	if len(layers) == 0 || module.name != "circuitbreaker" && !layers["default"] { // as CommonRetryConfigurationProperties and its siblings
+		build("default")
+	}
+	p := j.policies[name]
+	if p == nil {
+		p = &policy.Policy{}
+		j.policies[name] = p
+	}
+	module.convert(instance, p)
+	instance.skip("registerHealthIndicator", "eventConsumerBufferSize")
+	instance.rest()
+	return layers
+}
+
 // over returns the fields of o, and those of a configuration that o lacks.
 func (o object) over(configs object, base string) object {
 	both := object{r: o.r, path: o.path, fields: maps.Clone(o.fields), from: maps.Clone(o.from)}
@@ -125,7 +149,7 @@ func (o object) over(configs object, base string) object {
 	}
 	config, _ := configs.fields[base].(map[string]any)
 	for name, value := range config {
-		if own, _ := (object{r: o.r, fields: maps.Clone(o.fields)}).take(camel(strings.ReplaceAll(name, "-", "_"))); own == nil {
+		if spelling, _ := o.spelling(camel(strings.ReplaceAll(name, "-", "_"))); o.fields[spelling] == nil {
 			both.fields[name], both.from[name] = value, fields.Join(configs.at(base), name)
 		}
 	}
@@ -134,14 +158,61 @@ func (o object) over(configs object, base string) object {
 
 var isoDuration = regexp.MustCompile(`^P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]{1,9})?)S)?)?$`)
 
+// placeholder matches one without another inside it: ${NAME} or ${NAME:default}.
+var placeholder = regexp.MustCompile(`\$\{[^${}:]*(:[^${}]*)?\}`)
+
+// springText replaces Spring's placeholders by their defaults.
+func (r *reader) springText(text, path string) string {
+	resolved := text
+	for range 10 { // of them inside each other
+		resolved = placeholder.ReplaceAllStringFunc(resolved, func(s string) string {
+			if _, value, given := strings.Cut(s[:len(s)-1], ":"); given {
+				return value
+			}
+			r.fault(path, "%q is a placeholder without a default; write its value", text)
+			return ""
+		})
+	}
+	if resolved != text {
+		r.approximate(path, "is approximated: the default in %q is used, which the application's environment may replace", text)
+	}
+	return resolved
+}
+
+// springFlag reads a boolean as Spring does.
+func (o object) springFlag(name string) (on, given bool) {
+	v, path := o.value(name)
+	switch strings.ToLower(strings.TrimSpace(fmt.Sprint(v))) {
+	case "true", "on", "yes", "1":
+		on = true
+	case "false", "off", "no", "0":
+	default:
+		if v != nil {
+			o.r.fault(path, "%v is not true or false", quoted(v))
+		}
+		return false, false
+	}
+	o.r.add(Note{Path: path, Fidelity: Exact})
+	return on, true
+}
+
+// springPositive reads a duration that cannot be 0.
+func (o object) springPositive(name string, otherwise time.Duration) time.Duration {
+	d := o.spring(name, otherwise)
+	if d == 0 {
+		o.r.fault(o.at(name), "must be above 0")
+	}
+	return d
+}
+
 // spring reads a duration as Spring does: "500ms", "PT0.5S", or a number of milliseconds.
 func (o object) spring(name string, otherwise time.Duration) time.Duration {
-	v, path := o.take(name)
+	v, path := o.value(name)
 	if v == nil {
 		return otherwise
 	}
 	o.r.add(Note{Path: path, Fidelity: Exact})
-	text := strings.TrimSpace(fmt.Sprint(v))
+	text := strings.ToLower(strings.TrimSpace(fmt.Sprint(v)))
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < math.MaxInt64/int64(time.Millisecond) {
 		return time.Duration(n) * time.Millisecond
 	}
@@ -172,31 +243,62 @@ func (o object) spring(name string, otherwise time.Duration) time.Duration {
 
 const inJava = "names Java code: mark errors in Go with tenet.Permanent, or declare classes and use retry_on and abort_on"
 
+// withoutWait drops the settings that resilience4j reads beside a waitDuration only.
+func (o object) withoutWait() {
+	if _, waits := o.spelling("waitDuration"); !waits {
+		o.lose("has no effect without a waitDuration beside it", "enableExponentialBackoff", "exponentialBackoffMultiplier",
+			"exponentialMaxWaitDuration", "enableRandomizedWait", "randomizedWaitFactor")
+	}
+}
+
+// holder returns the path of the object that holds a setting.
+func holder(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
+
 func r4jRetry(o object, p *policy.Policy) {
 	limits, r := policy.CallLimits(), &p.Retry
-	r.MaxAttempts = 3
-	if n, path, given := o.count("maxAttempts"); given {
-		if n == 0 {
-			o.r.fault(path, "must be 1 or more")
-		}
-		r.MaxAttempts = n
-		fit(o.r, path, &r.MaxAttempts, limits.Attempts)
+	attempts, path := o.atLeastOne("maxAttempts", 3)
+	r.MaxAttempts = attempts
+	fit(o.r, path, &r.MaxAttempts, limits.Attempts)
+	o.withoutWait()
+	exponential, _ := o.springFlag("enableExponentialBackoff")
+	randomized, _ := o.springFlag("enableRandomizedWait")
+	wait := o.spring
+	if exponential || randomized {
+		wait = o.springPositive
 	}
-	r.InitialBackoff, r.BackoffMultiplier, r.Jitter = o.spring("waitDuration", 500*time.Millisecond), 1, policy.JitterNone
-	atLeast(o.r, o.at("waitDuration"), &r.InitialBackoff, limits.Backoff.Min)
-	fit(o.r, o.at("waitDuration"), &r.InitialBackoff, limits.Backoff)
+	spelling, _ := o.spelling("waitDuration")
+	waitPath := o.at(spelling)
+	r.InitialBackoff, r.BackoffMultiplier, r.Jitter = wait("waitDuration", 500*time.Millisecond), 1, policy.JitterNone
+	atLeast(o.r, waitPath, &r.InitialBackoff, limits.Backoff.Min)
+	fit(o.r, waitPath, &r.InitialBackoff, limits.Backoff)
 	r.MaxBackoff = r.InitialBackoff
-	multiplier, path, _ := o.number("exponentialBackoffMultiplier")
-	longest := o.spring("exponentialMaxWaitDuration", -1) // none
-	exponential := o.flag("enableExponentialBackoff")
+	factor, factorPath, factored := o.number("randomizedWaitFactor")
+	if factor < 0 || factor >= 1 {
+		o.r.fault(factorPath, "%v is not 0 or more and below 1", factor)
+	}
+	multiplier, path, multiplied := o.number("exponentialBackoffMultiplier")
+	if multiplied && multiplier <= 0 {
+		o.r.fault(path, "%v is not above 0", multiplier)
+	}
+	longest, longestPath := o.springPositive("exponentialMaxWaitDuration", -1), o.at("exponentialMaxWaitDuration")
+	const without = "has no effect without %s"
+	switch { // as in CommonRetryConfigurationProperties.configureRetryIntervalFunction
+	case longest < 0: // none
+	case !exponential:
+		o.r.lost(longestPath, without, "enableExponentialBackoff")
+	case !multiplied:
+		o.r.lost(longestPath, without, "exponentialBackoffMultiplier")
+		longest = -1
+	case randomized && !factored:
+		o.r.lost(longestPath, without, "randomizedWaitFactor, as waits are random")
+		longest = -1
+	}
 	switch {
-	case exponential && multiplier == 0:
-		r.BackoffMultiplier, r.MaxBackoff = 1.5, longest
 	case exponential:
-		r.BackoffMultiplier, r.MaxBackoff = multiplier, longest
+		r.BackoffMultiplier, r.MaxBackoff = cmp.Or(multiplier, 1.5), longest
 		fit(o.r, path, &r.BackoffMultiplier, limits.Multiplier)
-	case multiplier != 0:
-		o.r.lost(path, "has no effect without enableExponentialBackoff")
+	case multiplied:
+		o.r.lost(path, without, "enableExponentialBackoff")
 	}
 	if r.MaxBackoff < 0 {
 		r.MaxBackoff = limits.Cap.Max
@@ -204,29 +306,25 @@ func r4jRetry(o object, p *policy.Policy) {
 			o.r.approximate(path, "is approximated: no wait exceeds %v", r.MaxBackoff)
 		}
 	}
-	if !exponential && longest >= 0 {
-		o.r.lost(o.at("exponentialMaxWaitDuration"), "has no effect without enableExponentialBackoff")
-	}
-	fit(o.r, o.at("exponentialMaxWaitDuration"), &r.MaxBackoff, limits.Cap)
-	factor, path, given := o.number("randomizedWaitFactor")
+	fit(o.r, longestPath, &r.MaxBackoff, limits.Cap)
 	switch {
-	case o.flag("enableRandomizedWait"):
-		r.Jitter, r.JitterFactor = policy.JitterProportional, 0.5
-		if given {
-			r.JitterFactor = factor
-		}
-		if factor < 0 || factor >= 1 {
-			o.r.fault(path, "%v is not 0 or more and below 1", factor)
-		}
-		if r.JitterFactor == 0 { // a policy's 0 is its default
-			r.Jitter = policy.JitterNone
-		}
+	case !factored:
+		factor = 0.5
+	case !randomized:
+		o.r.lost(factorPath, without, "enableRandomizedWait")
+	case exponential && !multiplied:
+		factor = 0.5
+		o.r.lost(factorPath, without, "exponentialBackoffMultiplier, as waits grow: 0.5 is used")
+	case holder(factorPath) != holder(waitPath):
+		factor = 0.5
+		o.r.lost(factorPath, without, "waitDuration in the same configuration: 0.5 is used")
+	}
+	if randomized && factor > 0 { // a policy's 0 is its default
+		r.Jitter, r.JitterFactor = policy.JitterProportional, factor
 		if !exponential { // the cap bounds jitter too
 			r.MaxBackoff += time.Duration(float64(r.InitialBackoff) * r.JitterFactor)
-			fit(o.r, o.at("waitDuration"), &r.MaxBackoff, limits.Cap)
+			fit(o.r, waitPath, &r.MaxBackoff, limits.Cap)
 		}
-	case given:
-		o.r.lost(path, "has no effect without enableRandomizedWait")
 	}
 	o.lose(inJava, "retryExceptions", "ignoreExceptions", "retryExceptionPredicate", "resultPredicate", "intervalBiFunction")
 	o.skip("failAfterMaxAttempts", "consumeResultBeforeRetryAttempt")
@@ -236,7 +334,7 @@ func r4jCircuit(o object, p *policy.Policy) {
 	limits := policy.CallLimits()
 	c := policy.Circuit{Kind: policy.CircuitRate, FailureRate: 0.5, MinimumCalls: 100, Window: limits.Circuit.Window}
 	slowRate, slowPath, slow := o.percentage("slowCallRateThreshold")
-	slowAfter := o.spring("slowCallDurationThreshold", time.Minute)
+	slowAfter := o.springPositive("slowCallDurationThreshold", time.Minute)
 	failureRate, _, failing := o.percentage("failureRateThreshold")
 	switch {
 	case slow && slowRate < 1 && !failing:
@@ -253,14 +351,9 @@ func r4jCircuit(o object, p *policy.Policy) {
 			o.r.lost(o.at("slowCallDurationThreshold"), "is left out: a policy has one breaker, and that of failureRateThreshold is used")
 		}
 	}
-	size, sizePath, sized := o.count("slidingWindowSize")
-	if !sized {
-		size = 100
-	}
+	size, sizePath := o.atLeastOne("slidingWindowSize", 100)
 	timed := o.timedWindow()
-	if n, _, given := o.count("minimumNumberOfCalls"); given {
-		c.MinimumCalls = n
-	}
+	c.MinimumCalls, _ = o.atLeastOne("minimumNumberOfCalls", 100)
 	if timed {
 		c.Window = time.Duration(min(size, 1e6)) * time.Second
 		fit(o.r, sizePath, &c.Window, policy.Range[time.Duration]{Min: time.Second, Max: limits.MaxWindow})
@@ -268,14 +361,10 @@ func r4jCircuit(o object, p *policy.Policy) {
 		c.MinimumCalls = min(c.MinimumCalls, size) // resilience4j's CircuitBreakerMetrics judges a full window
 		o.r.approximate(sizePath, "is approximated: rates are counted over %v, where resilience4j counts the last calls", c.Window)
 	}
-	c.MinimumCalls = max(c.MinimumCalls, 1)
-	c.Cooldown = o.spring("waitDurationInOpenState", time.Minute)
+	c.Cooldown = o.springPositive("waitDurationInOpenState", time.Minute)
 	atLeast(o.r, o.at("waitDurationInOpenState"), &c.Cooldown, limits.MinCooldown)
-	probes, probesPath, given := o.count("permittedNumberOfCallsInHalfOpenState")
-	if !given {
-		probes = 10
-	}
-	if c.Probes = max(probes, 1); c.Probes > 1 {
+	probes, probesPath := o.atLeastOne("permittedNumberOfCallsInHalfOpenState", 10)
+	if c.Probes = probes; c.Probes > 1 {
 		o.r.approximate(probesPath, "is approximated: the first probe that fails opens the breaker again, where resilience4j judges the rate of all of them")
 	}
 	p.Circuit = c
@@ -284,11 +373,11 @@ func r4jCircuit(o object, p *policy.Policy) {
 		"enableExponentialBackoff", "exponentialBackoffMultiplier", "exponentialMaxWaitDurationInOpenState", "enableRandomizedWait", "randomizedWaitFactor", "initialState")
 }
 
-// percentage reads a share in percent, above 0 and up to 100, and returns it as a fraction.
+// percentage reads a share in percent, from 1 to 100, and returns it as a fraction.
 func (o object) percentage(name string) (share float64, path string, given bool) {
 	n, path, given := o.number(name)
-	if given && (n <= 0 || n > 100) {
-		o.r.fault(path, "%v is not a percentage above 0 and up to 100", n)
+	if given && (n < 1 || n > 100) {
+		o.r.fault(path, "%v is not a percentage from 1 to 100", n)
 	}
 	return n / 100, path, given
 }
@@ -307,11 +396,9 @@ func (o object) timedWindow() bool {
 }
 
 func r4jBulkhead(o object, p *policy.Policy) {
-	p.Limit.Concurrency = 25
-	if n, path, given := o.count("maxConcurrentCalls"); given {
-		p.Limit.Concurrency = max(n, 1)
-		fit(o.r, path, &p.Limit.Concurrency, counts)
-	}
+	n, path := o.atLeastOne("maxConcurrentCalls", 25)
+	p.Limit.Concurrency = n
+	fit(o.r, path, &p.Limit.Concurrency, counts)
 	wait := o.spring("maxWaitDuration", 0)
 	if p.Limit.Rate.Count == 0 {
 		p.Limit.MaxWait = wait
@@ -322,11 +409,10 @@ func r4jBulkhead(o object, p *policy.Policy) {
 }
 
 func r4jRate(o object, p *policy.Policy) {
-	rate := policy.Rate{Count: 50, Per: o.spring("limitRefreshPeriod", 500*time.Nanosecond)}
-	if n, path, given := o.count("limitForPeriod"); given {
-		rate.Count = max(n, 1)
-		fit(o.r, path, &rate.Count, counts)
-	}
+	rate := policy.Rate{Per: o.springPositive("limitRefreshPeriod", 500*time.Nanosecond)}
+	n, path := o.atLeastOne("limitForPeriod", 50)
+	rate.Count = n
+	fit(o.r, path, &rate.Count, counts)
 	fit(o.r, o.at("limitRefreshPeriod"), &rate.Per, policy.Range[time.Duration]{Min: time.Millisecond, Max: time.Hour})
 	rate.Burst = rate.Count
 	o.r.approximate(o.at("limitForPeriod"), "is approximated: attempts start at an even pace after a burst, where resilience4j refills all at once")
@@ -336,9 +422,11 @@ func r4jRate(o object, p *policy.Policy) {
 
 func r4jTimeout(o object, p *policy.Policy) {
 	p.Retry.TimeoutPerAttempt = o.spring("timeoutDuration", time.Second)
+	if p.Retry.TimeoutPerAttempt == 0 {
+		o.r.fault(o.at("timeoutDuration"), "is 0: every attempt would time out; leave the timelimiter out for none")
+	}
 	fit(o.r, o.at("timeoutDuration"), &p.Retry.TimeoutPerAttempt, positive)
-	v, path := o.take("cancelRunningFuture")
-	if v == false {
-		o.r.lost(path, "has no equivalent: the context of an attempt ends with its timeout")
+	if cancels, given := o.springFlag("cancelRunningFuture"); given && !cancels {
+		o.r.lost(o.at("cancelRunningFuture"), "has no equivalent: the context of an attempt ends with its timeout")
 	}
 }

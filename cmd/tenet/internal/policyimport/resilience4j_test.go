@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/policy"
@@ -40,7 +42,7 @@ func TestT7ARandomizedWaitOfFactor0IsNotRandomized(t *testing.T) {
 		t.Errorf("jitter %s of %v: %q", p.Retry.Jitter, p.Retry.JitterFactor, list)
 	}
 	for _, factor := range []string{"-0.1", "1", "1.5"} {
-		_, err := policyimport.Resilience4j([]byte(`{resilience4j: {retry: {instances: {a: {enableRandomizedWait: true, randomizedWaitFactor: ` + factor + `}}}}}`))
+		_, err := policyimport.Resilience4j([]byte(`{resilience4j: {retry: {instances: {a: {waitDuration: 1s, enableRandomizedWait: true, randomizedWaitFactor: ` + factor + `}}}}}`))
 		if err == nil || !strings.Contains(err.Error(), "instances.a.randomizedWaitFactor: "+factor+" is not 0 or more and below 1") {
 			t.Errorf("%s: %v", factor, err)
 		}
@@ -105,7 +107,7 @@ func TestT7AThresholdOfResilience4jThatIsNotAPercentageIsRefused(t *testing.T) {
 func TestT7AnInstanceInSeveralDocumentsIsRefused(t *testing.T) {
 	const first = "resilience4j: {retry: {instances: {a: {waitDuration: 2s}}}}\n---\n"
 	_, err := policyimport.Resilience4j([]byte(first + "resilience4j: {retry: {instances: {a: {maxAttempts: 7}}}}"))
-	if err == nil || !strings.Contains(err.Error(), "[1].resilience4j.retry.instances.a: is set in an earlier document too") {
+	if err == nil || !strings.Contains(err.Error(), "[1].resilience4j.retry.instances.a: is set as [0].resilience4j.retry.instances.a too") {
 		t.Errorf("%v", err)
 	}
 	got, err := policyimport.Resilience4j([]byte(first + "resilience4j: {retry: {instances: {b: {}}}, timelimiter: {instances: {a: {}}}}"))
@@ -164,5 +166,142 @@ func TestT7AWaitOfResilience4jThatOutgrowsTheLimitsIsNotExact(t *testing.T) {
 		if !slices.Contains(list, "resilience4j.retry.instances.a.exponentialBackoffMultiplier "+string(want)) {
 			t.Errorf("%s attempts: %q, want %s", attempts, list, want)
 		}
+	}
+}
+
+// TestT7BackoffOfResilience4jNeedsAWaitDurationInTheSameConfiguration or a higher one, as configureRetryIntervalFunction of resilience4j 2.
+func TestT7BackoffOfResilience4jNeedsAWaitDurationInTheSameConfiguration(t *testing.T) {
+	const exponential, random = "enableExponentialBackoff: true, exponentialBackoffMultiplier: 3", "enableRandomizedWait: true, randomizedWaitFactor: 0.1"
+	for name, c := range map[string]struct {
+		standard, instance string
+		want               policy.Retry
+		lost               []string
+	}{
+		"no wait": {
+			"", exponential + ", exponentialMaxWaitDuration: 5s, " + random, policy.Retry{InitialBackoff: 500 * ms, BackoffMultiplier: 1, Jitter: "none"},
+			[]string{"instances.a.enableExponentialBackoff", "instances.a.exponentialBackoffMultiplier", "instances.a.exponentialMaxWaitDuration", "instances.a.enableRandomizedWait", "instances.a.randomizedWaitFactor"},
+		},
+		"a wait below": {
+			"waitDuration: 2s", exponential, policy.Retry{InitialBackoff: 2 * time.Second, BackoffMultiplier: 1, Jitter: "none"},
+			[]string{"instances.a.enableExponentialBackoff", "instances.a.exponentialBackoffMultiplier"},
+		},
+		"a wait above": {exponential, "waitDuration: 2s", policy.Retry{InitialBackoff: 2 * time.Second, BackoffMultiplier: 3, Jitter: "none"}, nil},
+		"a factor below": {
+			random, "waitDuration: 2s", policy.Retry{InitialBackoff: 2 * time.Second, BackoffMultiplier: 1, Jitter: "proportional", JitterFactor: 0.5},
+			[]string{"configs.default.randomizedWaitFactor"},
+		},
+		"no multiplier": {
+			"", "waitDuration: 2s, enableExponentialBackoff: true, exponentialMaxWaitDuration: 3s, " + random,
+			policy.Retry{InitialBackoff: 2 * time.Second, BackoffMultiplier: 1.5, MaxBackoff: time.Minute, Jitter: "proportional", JitterFactor: 0.5},
+			[]string{"instances.a.exponentialMaxWaitDuration", "instances.a.randomizedWaitFactor"},
+		},
+		"no factor": {
+			"", "waitDuration: 2s, exponentialMaxWaitDuration: 3s, enableRandomizedWait: true, " + exponential,
+			policy.Retry{InitialBackoff: 2 * time.Second, BackoffMultiplier: 3, MaxBackoff: time.Minute, Jitter: "proportional", JitterFactor: 0.5},
+			[]string{"instances.a.exponentialMaxWaitDuration"},
+		},
+	} {
+		got, err := policyimport.Resilience4j([]byte(`{resilience4j: {retry: {configs: {default: {` + c.standard + `}}, instances: {a: {` + c.instance + `}}}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := got.Policies["a"].Retry
+		if c.want.MaxBackoff == 0 {
+			r.MaxBackoff = 0
+		}
+		if c.want.MaxAttempts = 3; !cmp.Equal(r, c.want) {
+			t.Errorf("%s: %s", name, cmp.Diff(c.want, r))
+		}
+		var left []string
+		for _, n := range got.Report {
+			if n.Fidelity == lost {
+				left = append(left, strings.TrimPrefix(n.Path, "resilience4j.retry."))
+			}
+		}
+		slices.Sort(left)
+		slices.Sort(c.lost)
+		if !slices.Equal(left, c.lost) {
+			t.Errorf("%s: lost %q, want %q", name, left, c.lost)
+		}
+		parses(t, got)
+	}
+}
+
+// TestT7AValueThatResilience4jRefusesIsRefused as the setters of its properties do.
+func TestT7AValueThatResilience4jRefusesIsRefused(t *testing.T) {
+	for settings, module := range map[string]string{
+		"maxConcurrentCalls: 0": "bulkhead", "limitForPeriod: 0": "ratelimiter", "limitRefreshPeriod: 0": "ratelimiter", "timeoutDuration: 0s": "timelimiter",
+		"slidingWindowSize: 0": "circuitbreaker", "minimumNumberOfCalls: 0": "circuitbreaker", "permittedNumberOfCallsInHalfOpenState: 0": "circuitbreaker",
+		"waitDurationInOpenState: 0": "circuitbreaker", "slowCallDurationThreshold: 0": "circuitbreaker", "failureRateThreshold: 0.5": "circuitbreaker",
+		"exponentialBackoffMultiplier: 0, waitDuration: 1s": "retry", "waitDuration: 0, enableExponentialBackoff: true": "retry",
+		"exponentialMaxWaitDuration: 0, waitDuration: 1s": "retry", "enableRandomizedWait: maybe, waitDuration: 1s": "retry",
+	} {
+		field, _, _ := strings.Cut(settings, ":")
+		_, err := policyimport.Resilience4j([]byte(`{resilience4j: {` + module + `: {instances: {a: {` + settings + `}}}}}`))
+		if err == nil || !strings.Contains(err.Error(), "resilience4j."+module+".instances.a."+field+": ") {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+}
+
+// TestT7TheOlderNamesOfInstancesAreRead: Spring binds backends and limiters to the same map.
+func TestT7TheOlderNamesOfInstancesAreRead(t *testing.T) {
+	for module, list := range map[string]string{"retry": "backends", "circuitbreaker": "backends", "bulkhead": "backends", "ratelimiter": "limiters"} {
+		got, err := policyimport.Resilience4j([]byte(`{resilience4j: {` + module + `: {instances: {b: {}}, ` + list + `: {a: {}}}}}`))
+		if err != nil || len(got.Policies) != 2 || len(got.Policies["a"].Retry.RetryOn) != 0 {
+			t.Errorf("%s: %v, %v", module, got.Policies, err)
+		}
+		_, err = policyimport.Resilience4j([]byte(`{resilience4j: {` + module + `: {instances: {a: {}}, ` + list + `: {a: {}}}}}`))
+		if want := list + ".a: is set as resilience4j." + module + ".instances.a too"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", module, err, want)
+		}
+	}
+}
+
+func TestT7ValuesOfResilience4jAreConvertedAsSpringDoes(t *testing.T) {
+	p, list := r4j(t, "retry", `maxAttempts: "4", waitDuration: " 2S ", enableExponentialBackoff: "true", exponentialBackoffMultiplier: "3", enableRandomizedWait: OFF`)
+	if r := p.Retry; r.MaxAttempts != 4 || r.InitialBackoff != 2*time.Second || r.BackoffMultiplier != 3 || r.Jitter != "none" {
+		t.Errorf("%+v", r)
+	}
+	if i := slices.IndexFunc(list, func(s string) bool { return !strings.HasSuffix(s, " exact") }); i >= 0 {
+		t.Errorf("%s", list[i])
+	}
+	if _, list := r4j(t, "timelimiter", `cancelRunningFuture: "false"`); !slices.Contains(list, "resilience4j.timelimiter.instances.a.cancelRunningFuture lost") {
+		t.Errorf("%q", list)
+	}
+}
+
+func TestT7APlaceholderOfSpringIsItsDefault(t *testing.T) {
+	p, list := r4j(t, "retry", `maxAttempts: "${ATTEMPTS:4}", waitDuration: "${WAIT:${BASE:2}}s", eventConsumerBufferSize: "${SIZE}"`)
+	if p.Retry.MaxAttempts != 4 || p.Retry.InitialBackoff != 2*time.Second {
+		t.Errorf("%+v", p.Retry)
+	}
+	for _, want := range []string{"maxAttempts approximate", "waitDuration approximate", "eventConsumerBufferSize lost"} {
+		if !slices.Contains(list, "resilience4j.retry.instances.a."+want) {
+			t.Errorf("no %q in %q", want, list)
+		}
+	}
+	for _, text := range []string{"${ATTEMPTS}", "1${ATTEMPTS}", "${A:${B}}"} {
+		_, err := policyimport.Resilience4j([]byte(`{resilience4j: {retry: {instances: {a: {maxAttempts: "` + text + `"}}}}}`))
+		if want := `resilience4j.retry.instances.a.maxAttempts: "` + text + `" is a placeholder without a default; write its value`; err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestT7ABreakerWithoutARetryOfItsNameIsReported: annotations may join instances of different names, which the input does not say.
+func TestT7ABreakerWithoutARetryOfItsNameIsReported(t *testing.T) {
+	got, err := policyimport.Resilience4j([]byte("resilience4j: {retry: {instances: {users: {}, both: {}}}, circuitbreaker: {instances: {usersBreaker: {}, both: {}}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var remarks []string
+	for _, n := range got.Report {
+		if n.Path == "resilience4j.retry" {
+			remarks = append(remarks, n.Message)
+		}
+	}
+	if len(remarks) != 1 || !strings.HasPrefix(remarks[0], "has no instance usersBreaker: its policy makes one attempt.") {
+		t.Errorf("%q", remarks)
 	}
 }

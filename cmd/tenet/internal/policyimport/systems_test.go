@@ -146,9 +146,9 @@ resilience4j:
 		fields: []string{
 			"resilience4j.retry.configs.default.max-attempts exact", "resilience4j.retry.configs.default.waitDuration exact",
 			"resilience4j.retry.instances.orders.retryExceptions lost",
-			"resilience4j.retry.instances.users.waitDuration exact", "resilience4j.retry.instances.users.exponentialBackoffMultiplier exact",
-			"resilience4j.retry.instances.users.enableExponentialBackoff exact", "resilience4j.retry.instances.users.randomizedWaitFactor exact",
-			"resilience4j.retry.instances.users.enableRandomizedWait exact", "resilience4j.retry.configs.unused lost",
+			"resilience4j.retry.instances.users.enableExponentialBackoff exact", "resilience4j.retry.instances.users.enableRandomizedWait exact",
+			"resilience4j.retry.instances.users.waitDuration exact", "resilience4j.retry.instances.users.randomizedWaitFactor exact",
+			"resilience4j.retry.instances.users.exponentialBackoffMultiplier exact", "resilience4j.retry.configs.unused lost",
 			"resilience4j.circuitbreaker.instances.users.failureRateThreshold exact", "resilience4j.circuitbreaker.instances.users.slidingWindowSize exact",
 			"resilience4j.circuitbreaker.instances.users.slidingWindowType exact", "resilience4j.circuitbreaker.instances.users.minimumNumberOfCalls exact",
 			"resilience4j.circuitbreaker.instances.users.waitDurationInOpenState exact",
