@@ -1,6 +1,7 @@
 package policyimport
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -264,6 +265,18 @@ func read[T any](o object, name, wanted string) T {
 	return x
 }
 
+// enum reads a value of a protobuf enumeration, which JSON has by name or number. The first one is the default.
+func (o object) enum(name string, values ...string) string {
+	if n, ok := o.fields[name].(int); ok && n >= 0 && n < len(values) {
+		o.fields[name] = values[n]
+	}
+	text := cmp.Or(o.text(name), values[0])
+	if !slices.Contains(values, text) {
+		o.r.fault(o.at(name), "%q is none of %s", text, strings.Join(values, ", "))
+	}
+	return text
+}
+
 // duration reads protobuf's JSON form of a duration, such as "1.5s", and ".5s" as grpc-go does.
 func (o object) duration(name string) (d time.Duration, given bool) {
 	v, path := o.take(name)
@@ -304,30 +317,39 @@ func (o object) span(name string) (d time.Duration, given bool) {
 	return d, true
 }
 
-// number reads a finite number; protobuf's JSON allows it as a string, too.
+// number reads a finite number.
 func (o object) number(name string) (n float64, path string, given bool) {
 	v, path := o.value(name)
-	switch x := v.(type) {
-	case nil:
+	if v == nil {
 		return 0, path, false
+	}
+	n, ok := numberOf(v)
+	if !ok {
+		o.r.fault(path, "%v is not a number", quoted(v))
+		return 0, path, false
+	}
+	o.r.add(Note{Path: path, Fidelity: Exact})
+	return n, path, true
+}
+
+// numberOf returns a finite number; protobuf's JSON allows it as a string, too.
+func numberOf(v any) (n float64, ok bool) {
+	switch x := v.(type) {
 	case int:
+		n = float64(x)
+	case uint64: // beyond int
 		n = float64(x)
 	case float64:
 		n = x
 	case string:
 		var err error
 		if n, err = strconv.ParseFloat(x, 64); err != nil {
-			n = math.NaN()
+			return 0, false
 		}
 	default:
-		n = math.NaN()
+		return 0, false
 	}
-	if math.IsNaN(n) || math.IsInf(n, 0) {
-		o.r.fault(path, "%v is not a number", quoted(v))
-		return 0, path, false
-	}
-	o.r.add(Note{Path: path, Fidelity: Exact})
-	return n, path, true
+	return n, !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
 // count reads a whole number from 0 to 2³²−1.

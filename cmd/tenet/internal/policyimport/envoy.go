@@ -188,7 +188,7 @@ func (e *envoy) rateLimited(o object, r *policy.Retry) {
 	}
 	for _, header := range o.objects("reset_headers") {
 		name := header.text("name")
-		format := header.text("format")
+		format := header.enum("format", "SECONDS", "UNIX_TIMESTAMP")
 		if !strings.EqualFold(name, "Retry-After") || format == "UNIX_TIMESTAMP" {
 			e.lost(header.path, "has no equivalent: only Retry-After is read, as seconds or a date")
 		}

@@ -32,14 +32,14 @@ func (e *envoy) cluster(n names, path string) *envoyCluster {
 // breakers converts the retry budget of config.cluster.v3.CircuitBreakers. Its other thresholds bound concurrency.
 func (e *envoy) breakers(o object, c *envoyCluster) {
 	for _, threshold := range o.objects("thresholds") {
-		priority := threshold.text("priority")
+		priority := threshold.enum("priority", "DEFAULT", "HIGH")
 		threshold.skip("max_connections", "max_pending_requests", "max_requests", "max_retries", "track_remaining", "max_connection_pools")
 		budget, ok := threshold.object("retry_budget")
 		threshold.rest()
 		switch {
 		case !ok:
 			continue
-		case priority != "" && priority != "DEFAULT":
+		case priority != "DEFAULT":
 			e.lost(threshold.path, "has no equivalent: policies have no priority %s", priority)
 			continue
 		}

@@ -103,9 +103,10 @@ func (r *reader) statuses(o object, name string) []policy.Class {
 	var list []policy.Class
 	for i, item := range items {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		status, ok := item.(int)
-		if !ok || status < 100 || status > 599 {
-			r.fault(at, "%v is not a status code", quoted(item))
+		n, _ := numberOf(item)
+		status := int(n)
+		if float64(status) != n || status < 100 || status > 599 {
+			r.fault(at, "%v is not a status code from 100 to 599", quoted(item))
 			continue
 		}
 		class := policy.HTTPClass(status)

@@ -304,3 +304,26 @@ func FuzzImport(f *testing.F) {
 		}
 	})
 }
+
+// TestT7NumbersAndEnumerationsOfEnvoyAreThoseOfProtobufsJSON: numbers may be strings, and enumerations numbers.
+func TestT7NumbersAndEnumerationsOfEnvoyAreThoseOfProtobufsJSON(t *testing.T) {
+	got, err := policyimport.Envoy([]byte(`{"retry_on": "retriable-status-codes", "retriable_status_codes": ["503", 504.0, 502]}`))
+	if want := []policy.Class{"http_503", "http_504", "http_502"}; err != nil || !slices.Equal(got.Policies["envoy"].Retry.RetryOn, want) {
+		t.Errorf("%v, %v; want %v", got.Policies["envoy"].Retry.RetryOn, err, want)
+	}
+	for _, status := range []string{`"5xx"`, `""`, `503.5`, `99`, `null`, `[]`, `18446744073709551615`} {
+		_, err := policyimport.Envoy([]byte(`{"retry_on": "retriable-status-codes", "retriable_status_codes": [` + status + `]}`))
+		if err == nil || !strings.Contains(err.Error(), "retriable_status_codes[0]: ") || !strings.Contains(err.Error(), "is not a status code from 100 to 599") {
+			t.Errorf("%s: %v", status, err)
+		}
+	}
+	if _, err := policyimport.Envoy([]byte(`{"retry_on": "5xx", "num_retries": 18446744073709551615}`)); err == nil || !strings.Contains(err.Error(), "is not a whole number") {
+		t.Errorf("%v", err)
+	}
+	for priority, fault := range map[string]string{"0": "", `"DEFAULT"`: "", "2": "priority: is a number", `"LOW"`: `priority: "LOW" is none of DEFAULT, HIGH`} {
+		got, err := policyimport.Envoy([]byte(strings.Replace(envoyBudget(""), `"retry_budget"`, `"priority": `+priority+`, "retry_budget"`, 1)))
+		if fault == "" && (err != nil || len(got.Budgets) != 1) || fault != "" && (err == nil || !strings.Contains(err.Error(), fault)) {
+			t.Errorf("priority %s: %v, %v", priority, got.Budgets, err)
+		}
+	}
+}
