@@ -51,20 +51,14 @@ func (e *envoy) breakers(o object, c *envoyCluster) {
 			}
 			p.rest()
 		}
-		switch {
-		case percent < 0 || percent > 100:
-			e.fault(path, "%v is not a percentage from 0 to 100", percent)
-		case percent == 0:
-			percent = 0.1
-			e.approximate(path, "is approximated: a call earns a thousandth of a retry, as a ratio cannot be 0")
-		}
+		ratio := retryRatio(e.reader, path, percent)
 		if n, path, given := budget.count("min_retry_concurrency"); given {
 			burst = max(n, 1)
 			fit(e.reader, path, &burst, counts)
 		}
 		e.approximate(budget.path, "is approximated: retries are bounded to a share of calls and a burst, where Envoy bounds those in flight")
 		budget.rest()
-		c.budget = policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: percent / 100, Burst: float64(burst)}
+		c.budget = policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: ratio, Burst: float64(burst)}
 	}
 	o.skip("per_host_thresholds")
 	o.rest()

@@ -147,13 +147,7 @@ func (g *gateway) constraint(o object) policy.Budget {
 	b := policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 0.2, Burst: 10} // the defaults of the Gateway API
 	if budget, ok := o.object("budget"); ok {
 		if percent, path, given := budget.count("percent"); given {
-			if percent > 100 {
-				g.fault(path, "%d is more than 100 percent", percent)
-			}
-			if b.Ratio = float64(percent) / 100; percent == 0 {
-				b.Ratio = 0.001
-				g.approximate(path, "is approximated: a call earns a thousandth of a retry, the least that a budget can say")
-			}
+			b.Ratio = retryRatio(g.reader, path, float64(percent))
 		}
 		if _, ok := budget.span("interval"); ok {
 			g.lost(budget.at("interval"), "has no equivalent: calls earn tokens whenever they are made")

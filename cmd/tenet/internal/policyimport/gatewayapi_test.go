@@ -2,6 +2,7 @@ package policyimport_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
@@ -54,4 +55,25 @@ spec: {targetRefs: [{name: two}], retryConstraint: {budget: {percent: 50}}}
 		t.Errorf("the budget that %q has not is not reported: %q", "both", list)
 	}
 	parses(t, got)
+}
+
+func TestT7ABudgetOf0PercentSaysWhatItBecomes(t *testing.T) {
+	for system, input := range map[string]string{
+		"gateway-api": `{kind: XBackendTrafficPolicy, spec: {targetRefs: [{name: a}], retryConstraint: {budget: {percent: 0}}}}`,
+		"envoy":       envoyBudget(`"budget_percent": {"value": 0}`),
+	} {
+		got, err := importers[system]([]byte(input))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = "0 allows no retries beyond the minimum; here a thousand calls earn one, as a ratio must be above 0"
+		if !slices.ContainsFunc(got.Report, func(n policyimport.Note) bool { return n.Fidelity == approximate && strings.Contains(n.Message, want) }) {
+			t.Errorf("%s: %v", system, got.Report)
+		}
+		for _, b := range got.Budgets {
+			if b.Ratio != 0.001 {
+				t.Errorf("%s: ratio %v", system, b.Ratio)
+			}
+		}
+	}
 }

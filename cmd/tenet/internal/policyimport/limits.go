@@ -28,3 +28,15 @@ func atLeast(r *reader, path string, d *time.Duration, least time.Duration) {
 
 // counts are the limits of bursts, and of attempts that run or start at a time.
 var counts = policy.Range[int]{Min: 1, Max: 1_000_000}
+
+// retryRatio returns the ratio of a budget that allows retries of a share of calls, in percent.
+func retryRatio(r *reader, path string, percent float64) float64 {
+	switch {
+	case percent < 0 || percent > 100:
+		r.fault(path, "%v is not a percentage from 0 to 100", percent)
+	case percent == 0:
+		r.approximate(path, "is approximated: 0 allows no retries beyond the minimum; here a thousand calls earn one, as a ratio must be above 0")
+		return 0.001
+	}
+	return percent / 100
+}
