@@ -35,10 +35,17 @@ func Istio(manifests []byte) (Converted, error) {
 		m.spec.skip("hosts", "gateways", "tls", "tcp", "exportTo")
 		m.spec.rest()
 	}
-	return c.finish(r, what, "no VirtualService with HTTP routes was found")
+	return c.finish(r, what, "no VirtualService with an HTTP route to a destination was found")
 }
 
 func (r *reader) istioRoute(o object, c *Converted) {
+	for _, action := range []string{"redirect", "directResponse", "delegate"} {
+		spelling, _ := o.spelling(action)
+		if o.fields[spelling] != nil && o.fields["route"] == nil {
+			r.lost(o.path, "is left out: it calls nothing itself, as it has %s and no route", spelling)
+			return
+		}
+	}
 	name := o.text("name")
 	for i, to := range o.objects("route") {
 		destination, _ := to.object("destination")

@@ -2,6 +2,7 @@ package policyimport_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
@@ -27,5 +28,21 @@ func TestT7TheBackoffOfIstioIsApproximate(t *testing.T) {
 	}
 	if list := fidelities(got); !slices.Contains(list, "spec.http[0].retries.backoff approximate") {
 		t.Errorf("%q", list)
+	}
+}
+
+func TestT7AnIstioRouteThatCallsNothingHasNoPolicy(t *testing.T) {
+	for _, action := range []string{"redirect: {uri: /new}", "directResponse: {status: 503}", "direct_response: {status: 503}", "delegate: {name: reviews}"} {
+		got, err := policyimport.Istio([]byte(`{kind: VirtualService, spec: {http: [{name: old, timeout: 2s, ` + action + `}, {route: [{destination: {host: reviews}}], mirror: {host: b}}]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := fidelities(got); len(got.Policies) != 1 || got.Policies["reviews"].Retry.MaxAttempts != 3 || !slices.Contains(list, "spec.http[0] lost") {
+			t.Errorf("%s: %v, %q", action, got.Policies, list)
+		}
+		_, err = policyimport.Istio([]byte(`{kind: VirtualService, spec: {http: [{` + action + `}]}}`))
+		if err == nil || !strings.Contains(err.Error(), "no VirtualService with an HTTP route to a destination was found") {
+			t.Errorf("%s: %v", action, err)
+		}
 	}
 }

@@ -325,7 +325,7 @@ func TestT7WrongInputIsRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		"a name twice":         {"dapr", "a: 1\na: 2", `line 2, column 1: neither JSON nor YAML: mapping key "a" already defined`},
 		"lines as a number":    {"dapr", "a: !!int |\n x\n y\n", "neither JSON nor YAML: cannot construct !!str `x y ` as a !!int"},
 		"no kind":              {"dapr", `spec: {}`, "kind: is required: a manifest names what it declares"},
-		"nothing to convert":   {"istio", "kind: Service", "no VirtualService with HTTP routes was found"},
+		"nothing to convert":   {"istio", "kind: Service", "no VirtualService with an HTTP route to a destination was found"},
 		"an Istio timeout":     {"istio", `{kind: VirtualService, spec: {http: [{name: a, timeout: soon}]}}`, `spec.http[0].timeout: "soon" is not a duration such as`},
 		"a list of routes":     {"istio", `{kind: List, items: [{kind: VirtualService, spec: {http: 3}}]}`, "items[0].spec.http: is a number, not a list"},
 		"no target":            {"gateway-api", `{kind: BackendTrafficPolicy, spec: {}}`, "spec.targetRefs: is required"},
