@@ -23,19 +23,29 @@ func Dapr(resources []byte) (Converted, error) {
 		return Converted{}, fmt.Errorf("%s: %w", what, err)
 	}
 	c := newConverted()
-	for _, m := range list {
+	d := dapr{
+		reader: r, result: &c, timeouts: newTemplates[time.Duration]("timeouts"),
+		retries: newTemplates[policy.Retry]("retries"), circuits: newTemplates[policy.Circuit]("circuitBreakers"),
+	}
+	list = slices.DeleteFunc(list, func(m manifest) bool {
 		if m.kind != "Resiliency" {
 			m.leaveOut()
-			continue
+			return true
 		}
-		d := dapr{reader: r, result: &c}
-		d.read(m.spec)
+		d.policies(m.spec)
+		return false
+	})
+	for _, m := range list {
+		d.targets(m.spec)
 		m.skip("scopes")
 	}
+	d.timeouts.unused(r)
+	d.retries.unused(r)
+	d.circuits.unused(r)
 	return c.finish(r, what, "no Resiliency with targets was found")
 }
 
-// dapr is a Resiliency that is being read. The policies are named templates, which targets refer to.
+// dapr holds what is read from all Resiliency resources. Their policies are named templates, to which the targets of each refer.
 type dapr struct {
 	*reader
 	result   *Converted
@@ -47,38 +57,45 @@ type dapr struct {
 // templates are the policies of one kind, by name.
 type templates[T any] struct {
 	kind string
-	from object
-	of   map[string]T
-	used map[string]bool
+	of   map[string][]*template[T]
 }
 
-// readTemplates reads the policies of one kind. read returns false for one that cannot be read.
-func readTemplates[T any](policies object, kind string, read func(from object, name string) (T, bool)) templates[T] {
-	from, _ := policies.object(kind)
-	t := templates[T]{kind, from, map[string]T{}, map[string]bool{}}
+type template[T any] struct {
+	spec, path string // of its resource, and its own
+	value      T
+	used       bool
+}
+
+func newTemplates[T any](kind string) templates[T] {
+	return templates[T]{kind, map[string][]*template[T]{}}
+}
+
+// read reads the policies of one resource. one returns false for one that cannot be read.
+func (t templates[T]) read(spec, policies object, one func(from object, name string) (T, bool)) {
+	from, _ := policies.object(t.kind)
 	for _, name := range from.names() {
-		if template, ok := read(from, name); ok {
-			t.of[name] = template
+		if value, ok := one(from, name); ok {
+			t.of[name] = append(t.of[name], &template[T]{spec: spec.path, path: from.at(name), value: value})
 		}
 	}
-	return t
 }
 
-func (d *dapr) read(spec object) {
+// policies reads the policies of a resource.
+func (d *dapr) policies(spec object) {
 	policies, _ := spec.object("policies")
-	d.timeouts = readTemplates(policies, "timeouts", func(from object, name string) (time.Duration, bool) {
+	d.timeouts.read(spec, policies, func(from object, name string) (time.Duration, bool) {
 		timeout, _ := daprSpan(from, name)
 		fit(d.reader, from.at(name), &timeout, positive)
 		return timeout, true
 	})
-	d.retries = readTemplates(policies, "retries", func(from object, name string) (r policy.Retry, ok bool) {
+	d.retries.read(spec, policies, func(from object, name string) (r policy.Retry, ok bool) {
 		o, ok := from.object(name)
 		if ok {
 			r = d.retry(o)
 		}
 		return r, ok
 	})
-	d.circuits = readTemplates(policies, "circuitBreakers", func(from object, name string) (c policy.Circuit, ok bool) {
+	d.circuits.read(spec, policies, func(from object, name string) (c policy.Circuit, ok bool) {
 		o, ok := from.object(name)
 		if ok {
 			c = d.breaker(o)
@@ -86,12 +103,16 @@ func (d *dapr) read(spec object) {
 		return c, ok
 	})
 	policies.rest()
+}
+
+// targets converts the targets of a resource.
+func (d *dapr) targets(spec object) {
 	targets, _ := spec.object("targets")
 	for _, kind := range []string{"apps", "actors"} {
 		list, _ := targets.object(kind)
 		for _, name := range list.names() {
 			if o, ok := list.object(name); ok {
-				d.target(name, o)
+				d.target(spec, name, o)
 			}
 		}
 	}
@@ -100,53 +121,60 @@ func (d *dapr) read(spec object) {
 		component, _ := components.object(name)
 		for _, direction := range []string{"outbound", "inbound"} {
 			if o, ok := component.object(direction); ok {
-				d.target(name+"."+direction, o)
+				d.target(spec, name+"."+direction, o)
 			}
 		}
 		component.rest()
 	}
 	targets.rest()
 	spec.rest()
-	d.timeouts.unused(d)
-	d.retries.unused(d)
-	d.circuits.unused(d)
 }
 
 // unused reports the templates that no target refers to.
-func (t templates[T]) unused(d *dapr) {
+func (t templates[T]) unused(r *reader) {
 	for _, name := range slices.Sorted(maps.Keys(t.of)) {
-		switch {
-		case t.used[name]:
-		case strings.HasPrefix(name, "DaprBuiltIn") || strings.HasPrefix(name, "Default") && strings.HasSuffix(name, "Policy"):
-			d.lost(t.from.at(name), "is left out: Dapr applies it by its name, where a target has no policy of its own; repeat it for the keys of such targets")
-		default:
-			d.lost(t.from.at(name), "is left out: no target refers to it")
+		for _, template := range t.of[name] {
+			switch {
+			case template.used:
+			case strings.HasPrefix(name, "DaprBuiltIn") || strings.HasPrefix(name, "Default") && strings.HasSuffix(name, "Policy"):
+				r.lost(template.path, "is left out: Dapr applies it by its name, where a target has no policy of its own; repeat it for the keys of such targets")
+			default:
+				r.lost(template.path, "is left out: no target refers to it")
+			}
 		}
 	}
 }
 
-func (d *dapr) target(key string, o object) {
+func (d *dapr) target(spec object, key string, o object) {
 	p := policy.Policy{Retry: policy.Retry{MaxAttempts: 1}}
-	d.retries.refer(o, "retry", &p.Retry)
-	d.timeouts.refer(o, "timeout", &p.Retry.TimeoutPerAttempt)
-	d.circuits.refer(o, "circuitBreaker", &p.Circuit)
+	d.retries.refer(spec, o, "retry", &p.Retry)
+	d.timeouts.refer(spec, o, "timeout", &p.Retry.TimeoutPerAttempt)
+	d.circuits.refer(spec, o, "circuitBreaker", &p.Circuit)
 	o.skip("circuitBreakerScope", "circuitBreakerCacheSize")
 	o.rest()
 	d.result.add(d.reader, key, o.path, p.Clone())
 }
 
-// refer reads a field of a target, and sets a policy to the template that it names.
-func (t templates[T]) refer(o object, field string, to *T) {
+// refer reads a field of a target, and sets a policy to the template that it names: that of its own resource, or else of another one.
+func (t templates[T]) refer(spec, o object, field string, to *T) {
 	name := o.text(field)
-	if name == "" {
+	list := t.of[name]
+	switch {
+	case name == "":
+		return
+	case len(list) == 0:
+		o.r.fault(o.at(field), "policies.%s has no %q", t.kind, name)
 		return
 	}
-	template, ok := t.of[name]
-	if !ok {
-		o.r.fault(o.at(field), "policies.%s has no %q", t.kind, name)
+	named := list[len(list)-1]
+	if own := slices.IndexFunc(list, func(t *template[T]) bool { return t.spec == spec.path }); own >= 0 {
+		named = list[own]
 	}
-	t.used[name] = true
-	*to = template
+	if len(list) > 1 {
+		o.r.approximate(o.at(field), "is approximated: several resources have a policy %s; Dapr uses the one that it loads last, here it is %s", name, named.path)
+	}
+	named.used = true
+	*to = named.value
 }
 
 func (d *dapr) retry(o object) policy.Retry {

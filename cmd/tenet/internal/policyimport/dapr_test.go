@@ -68,3 +68,38 @@ func TestT7ADurationOfDaprWithoutAUnitIsInMilliseconds(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestT7ResourcesOfDaprShareTheirPolicies: Dapr keeps the policies of all resources that it loads in one map.
+func TestT7ResourcesOfDaprShareTheirPolicies(t *testing.T) {
+	got, err := policyimport.Dapr([]byte(`
+kind: Resiliency
+spec: {policies: {timeouts: {general: 1s}}, targets: {apps: {a: {timeout: general, retry: often, circuitBreaker: simple}}}}
+---
+kind: Resiliency
+spec: {policies: {timeouts: {general: 2s}, retries: {often: {maxRetries: 4}, other: {}}, circuitBreakers: {simple: {timeout: 7s}}}, targets: {apps: {b: {timeout: general}}}}
+---
+kind: Resiliency
+spec: {targets: {apps: {c: {timeout: general}}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := got.Policies["a"]; a.Retry.MaxAttempts != 5 || a.Circuit.Cooldown != 7*time.Second {
+		t.Errorf("%+v", a)
+	}
+	for key, want := range map[string]time.Duration{"a": time.Second, "b": 2 * time.Second, "c": 2 * time.Second} {
+		if timeout := got.Policies[key].Retry.TimeoutPerAttempt; timeout != want {
+			t.Errorf("%s: timeout %v, want %v", key, timeout, want)
+		}
+	}
+	list := fidelities(got)
+	for _, want := range []string{
+		"[0].spec.targets.apps.a.timeout approximate", "[0].spec.targets.apps.a.retry exact", "[2].spec.targets.apps.c.timeout approximate",
+		"[1].spec.policies.retries.other lost",
+	} {
+		if !slices.Contains(list, want) {
+			t.Errorf("no %q in %q", want, list)
+		}
+	}
+	parses(t, got)
+}

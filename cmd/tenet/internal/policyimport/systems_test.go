@@ -195,7 +195,7 @@ spec:
 			"spec.policies.retries.often.maxRetries approximate", "spec.policies.retries.often.maxInterval exact", "spec.policies.retries.often.policy approximate",
 			"spec.policies.circuitBreakers.simple.maxRequests exact", "spec.policies.circuitBreakers.simple.timeout exact", "spec.policies.circuitBreakers.simple.trip exact",
 			"spec.targets.apps.orders.retry exact", "spec.targets.apps.orders.timeout exact", "spec.targets.apps.orders.circuitBreaker exact",
-			"spec.targets.components.store.outbound.retry exact", "spec.policies.timeouts.unused lost", "scopes lost",
+			"spec.targets.components.store.outbound.retry exact", "scopes lost", "spec.policies.timeouts.unused lost",
 		},
 	},
 	"aws": {
