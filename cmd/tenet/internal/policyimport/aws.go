@@ -93,18 +93,19 @@ var comment = regexp.MustCompile(`\s[#;].*$`)
 func (r *reader) ini(config []byte) (sections []object) {
 	known := map[string]object{}
 	var section object
+	wrong := map[string][]int{} // lines by what is wrong with them
+	const endless, early, unset = "the name of a section has no end", "a setting stands before the first section, such as [default]", "is not a setting, written as name = value"
 	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(config, []byte("\ufeff"))))
 	lines.Buffer(nil, maxInput+1)
 	for number := 1; lines.Scan(); number++ {
 		line := comment.ReplaceAllString(lines.Text(), "")
 		text := strings.TrimSpace(line)
-		at := "line " + strconv.Itoa(number)
 		switch {
 		case text == "" || text[0] == '#' || text[0] == ';':
 		case strings.HasPrefix(text, "["):
 			name, ok := strings.CutSuffix(text[1:], "]")
 			if !ok {
-				r.fault(at, "the name of a section has no end")
+				wrong[endless] = append(wrong[endless], number)
 			}
 			name = strings.Join(strings.Fields(name), " ")
 			if section, ok = known[name]; !ok {
@@ -112,18 +113,26 @@ func (r *reader) ini(config []byte) (sections []object) {
 				known[name], sections = section, append(sections, section)
 			}
 		case len(sections) == 0:
-			r.fault(at, "a setting stands before the first section, such as [default]")
+			wrong[early] = append(wrong[early], number)
 		case line[0] == ' ' || line[0] == '\t':
 			if len(section.fields) == 0 {
-				r.lost(at, "is left out: it is indented, but no setting of %q stands before it, and not all SDKs read it", section.path)
+				r.lost("line "+strconv.Itoa(number), "is left out: it is indented, but no setting of %q stands before it, and not all SDKs read it", section.path)
 			}
 		default:
 			name, value, ok := strings.Cut(text, "=")
 			if !ok {
-				r.fault(at, "is not a setting, written as name = value")
+				wrong[unset] = append(wrong[unset], number)
 				continue
 			}
 			section.fields[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
+		}
+	}
+	for _, problem := range []string{endless, early, unset} { // once, not for each line of a file that is something else
+		if numbers := wrong[problem]; len(numbers) > 0 {
+			if len(numbers) > 1 {
+				problem += fmt.Sprintf(" (and %d more)", len(numbers)-1)
+			}
+			r.fault("line "+strconv.Itoa(numbers[0]), "%s", problem)
 		}
 	}
 	return sections

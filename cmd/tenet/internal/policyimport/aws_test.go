@@ -195,3 +195,15 @@ func TestT7ProfilesOfOneNameAreOne(t *testing.T) {
 		t.Errorf("%q", list)
 	}
 }
+
+func TestT7AFileThatIsNotAnAWSConfigIsRefusedOnce(t *testing.T) {
+	for input, want := range map[string]string{
+		"{\n\"a\": 1,\n\"b\": 2\n}":           "aws config: line 1: a setting stands before the first section, such as [default] (and 3 more)",
+		"[default]\n\x00\n\xff\x1b\nx = 1\ny": "aws config: line 2: is not a setting, written as name = value (and 2 more)",
+		"x\n[default\n[y\nz":                  "aws config: line 2: the name of a section has no end (and 1 more); line 1: a setting stands before the first section, such as [default]; line 4: is not a setting, written as name = value",
+	} {
+		if _, err := policyimport.AWS([]byte(input)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %q", input, err, want)
+		}
+	}
+}
