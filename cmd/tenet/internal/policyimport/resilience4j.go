@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -99,23 +98,33 @@ func (j *resilience4j) instances(o object, known map[string]string, module r4jMo
 		}
 	}
 	for _, name := range configs.names() {
-		if !used[name] {
+		config, _ := j.object(configs.fields[name], configs.at(name))
+		if !used[config.path] {
 			j.lost(configs.at(name), "is left out: no instance uses it")
+			continue
+		}
+		for _, field := range config.names() {
+			if path := config.at(field); !used[path] && config.fields[field] != nil {
+				j.lost(path, "is left out: the instances that use %s have another value", name)
+			}
 		}
 	}
 	o.skip("metrics", "circuitBreakerAspectOrder", "retryAspectOrder", "bulkheadAspectOrder", "rateLimiterAspectOrder", "timeLimiterAspectOrder")
 	o.rest()
 }
 
-// instance converts an instance, and returns the configurations that it is built on.
-func (j *resilience4j) instance(name string, instance, configs object, module r4jModule) (layers map[string]bool) {
-	layers = map[string]bool{}
+// instance converts an instance, and returns the paths of the configurations that it is built on, and of their settings that it has.
+func (j *resilience4j) instance(name string, instance, configs object, module r4jModule) (used map[string]bool) {
+	layers, used := map[string]bool{}, map[string]bool{}
 	build := func(base string) {
-		layers[base] = true
+		layers[base], used[configs.at(base)] = true, true
 		if module.name == "retry" {
 			instance.withoutWait()
 		}
 		instance = instance.over(configs, base)
+		for _, path := range instance.from {
+			used[path] = true
+		}
 	}
 	for base := instance.text("baseConfig"); base != ""; base = instance.text("baseConfig") {
 		if layers[base] {
@@ -138,7 +147,7 @@ func (j *resilience4j) instance(name string, instance, configs object, module r4
 	module.convert(instance, p)
 	instance.skip("registerHealthIndicator", "eventConsumerBufferSize")
 	instance.rest()
-	return layers
+	return used
 }
 
 // over returns the fields of o, and those of a configuration that o lacks.
@@ -147,10 +156,10 @@ func (o object) over(configs object, base string) object {
 	if both.from == nil {
 		both.from = map[string]string{}
 	}
-	config, _ := configs.fields[base].(map[string]any)
-	for name, value := range config {
+	config, _ := o.r.object(configs.fields[base], configs.at(base))
+	for name, value := range config.fields {
 		if spelling, _ := o.spelling(camel(strings.ReplaceAll(name, "-", "_"))); o.fields[spelling] == nil {
-			both.fields[name], both.from[name] = value, fields.Join(configs.at(base), name)
+			both.fields[name], both.from[name] = value, config.at(name)
 		}
 	}
 	return both
@@ -307,6 +316,7 @@ func r4jRetry(o object, p *policy.Policy) {
 		}
 	}
 	fit(o.r, longestPath, &r.MaxBackoff, limits.Cap)
+	r.InitialBackoff = min(r.InitialBackoff, r.MaxBackoff)
 	switch {
 	case !factored:
 		factor = 0.5

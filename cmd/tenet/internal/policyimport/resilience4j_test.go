@@ -305,3 +305,29 @@ func TestT7ABreakerWithoutARetryOfItsNameIsReported(t *testing.T) {
 		t.Errorf("%q", remarks)
 	}
 }
+
+func TestT7ASettingOfAConfigThatNoInstanceHasIsLost(t *testing.T) {
+	got, err := policyimport.Resilience4j([]byte(`{resilience4j: {retry: {
+		configs: {default: {maxAttempts: 4, waitDuration: 1s}, base: {baseConfig: low, maxAttempts: 5}, low: {waitDuration: 3s}},
+		instances: {a: {waitDuration: 2s}, b: {baseConfig: base, waitDuration: 2s}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := fidelities(got)
+	for _, want := range []string{"default.maxAttempts exact", "default.waitDuration lost", "base.baseConfig exact", "base.maxAttempts exact", "low.waitDuration lost"} {
+		if !slices.Contains(list, "resilience4j.retry.configs."+want) {
+			t.Errorf("no %q in %q", want, list)
+		}
+	}
+	_, err = policyimport.Resilience4j([]byte(`{resilience4j: {retry: {configs: {default: 3}, instances: {a: {}}}}}`))
+	if err == nil || !strings.Contains(err.Error(), "resilience4j.retry.configs.default: is a number, not an object") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestT7AWaitOfResilience4jAboveTheLongestIsTheLongest(t *testing.T) {
+	p, _ := r4j(t, "retry", "waitDuration: 7s, enableExponentialBackoff: true, exponentialBackoffMultiplier: 2, exponentialMaxWaitDuration: 2s")
+	if p.Retry.InitialBackoff != 2*time.Second || p.Retry.MaxBackoff != 2*time.Second {
+		t.Errorf("%+v", p.Retry)
+	}
+}
