@@ -51,6 +51,15 @@ type gateway struct {
 }
 
 func (g *gateway) rule(o object) {
+	filters, _ := o.fields["filters"].([]any)
+	redirects := slices.ContainsFunc(filters, func(v any) bool {
+		filter, _ := v.(map[string]any)
+		return filter["type"] == "RequestRedirect"
+	})
+	if redirects && o.fields["backendRefs"] == nil {
+		g.lost(o.path, "is left out: it only redirects and calls nothing")
+		return
+	}
 	name, backends := o.text("name"), []string(nil)
 	for _, b := range o.objects("backendRefs") {
 		backends = append(backends, b.text("name"))
@@ -112,8 +121,13 @@ func (g *gateway) retry(o object, r *policy.Retry) {
 // traffic reads a retry budget, and gives it to the policies of its backends.
 func (g *gateway) traffic(m manifest) {
 	var keys []string
-	for _, target := range m.spec.objects("targetRefs") {
+	targets := m.spec.objects("targetRefs")
+	for _, target := range targets {
 		backend := target.text("name")
+		if backend == "" {
+			g.fault(target.at("name"), "is required: the name of a backend")
+			continue
+		}
 		target.skip("group", "kind", "sectionName")
 		target.rest()
 		if len(g.backends[backend]) == 0 {
@@ -122,7 +136,7 @@ func (g *gateway) traffic(m manifest) {
 		}
 		keys = append(keys, g.backends[backend]...)
 	}
-	if len(keys) == 0 {
+	if len(targets) == 0 {
 		g.fault(m.spec.at("targetRefs"), "is required: a policy without a target applies to nothing")
 	}
 	if constraint, ok := m.spec.object("retryConstraint"); ok {

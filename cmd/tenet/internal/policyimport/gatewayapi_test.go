@@ -77,3 +77,15 @@ func TestT7ABudgetOf0PercentSaysWhatItBecomes(t *testing.T) {
 		}
 	}
 }
+
+func TestT7ARuleOfTheGatewayAPIThatOnlyRedirectsHasNoPolicy(t *testing.T) {
+	got, err := policyimport.GatewayAPI([]byte(`{kind: HTTPRoute, spec: {rules: [
+		{name: https, filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]},
+		{name: a, filters: [{type: RequestHeaderModifier}], backendRefs: [{name: one}]}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := fidelities(got); len(got.Policies) != 1 || !slices.Contains(list, "spec.rules[0] lost") {
+		t.Errorf("%v, %q", got.Policies, list)
+	}
+}

@@ -329,6 +329,7 @@ func TestT7WrongInputIsRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		"an Istio timeout":     {"istio", `{kind: VirtualService, spec: {http: [{name: a, timeout: soon}]}}`, `spec.http[0].timeout: "soon" is not a duration such as`},
 		"a list of routes":     {"istio", `{kind: List, items: [{kind: VirtualService, spec: {http: 3}}]}`, "items[0].spec.http: is a number, not a list"},
 		"no target":            {"gateway-api", `{kind: BackendTrafficPolicy, spec: {}}`, "spec.targetRefs: is required"},
+		"no name of a target":  {"gateway-api", `{kind: BackendTrafficPolicy, spec: {targetRefs: [{kind: Service}]}}`, "spec.targetRefs[0].name: is required: the name of a backend"},
 		"more than everything": {"gateway-api", `{kind: BackendTrafficPolicy, spec: {targetRefs: [{name: a}], retryConstraint: {budget: {percent: 101}}}}`, "percent: 101 is not a percentage from 0 to 100"},
 		"a status":             {"gateway-api", `{kind: HTTPRoute, spec: {rules: [{retry: {codes: [99]}}]}}`, "codes[0]: 99 is not a status code"},
 		"an unknown base":      {"resilience4j", `{resilience4j: {retry: {instances: {a: {baseConfig: b}}}}}`, `baseConfig: configs has no "b"`},
