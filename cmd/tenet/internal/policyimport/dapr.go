@@ -250,7 +250,9 @@ func (d *dapr) matching(o object, r *policy.Retry) {
 	for _, code := range d.ranges(o, "gRPCStatusCodes", 0, 16) {
 		if code > 0 {
 			r.RetryOn = append(r.RetryOn, grpcClass(codes[code]))
-			grpcEffect(d.reader, o.at("gRPCStatusCodes"), grpcClass(codes[code]))
+			if http == 0 {
+				grpcEffect(d.reader, o.at("gRPCStatusCodes"), grpcClass(codes[code]))
+			}
 		}
 	}
 	if o.rest(); len(r.RetryOn) == 0 {
@@ -259,8 +261,8 @@ func (d *dapr) matching(o object, r *policy.Retry) {
 	r.RetryOn = append(r.RetryOn, policy.ClassNetwork, policy.ClassTimeout) // Dapr always retries errors that are not answers
 	switch {
 	case http > 0 && len(r.RetryOn) > http+2:
-		r.ClassifierName = "http"
-		d.approximate(o.at("gRPCStatusCodes"), "mixes HTTP and gRPC statuses; the http classifier is used, which knows the former only")
+		r.ClassifierName, r.RetryOn = "http", withoutGRPC(r.RetryOn)
+		d.lost(o.at("gRPCStatusCodes"), "is left out beside httpStatusCodes: the http classifier is used, which does not know statuses of gRPC")
 	case http > 0:
 		r.ClassifierName = "http"
 	default:

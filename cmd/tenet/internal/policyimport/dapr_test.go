@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // TestT7AStatusThatIsNeverRepeatedIsNotExact: the http classifier counts most 4xx as business outcomes.
@@ -102,4 +103,17 @@ spec: {targets: {apps: {c: {timeout: general}}}}
 		}
 	}
 	parses(t, got)
+}
+
+func TestT7StatusesOfGRPCAreLeftOutBesideThoseOfHTTP(t *testing.T) {
+	got, err := policyimport.Dapr([]byte(`{kind: Resiliency, spec: {policies: {retries: {r: {matching: {httpStatusCodes: "503", gRPCStatusCodes: "4,14"}}}}, targets: {apps: {a: {retry: r}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := got.Policies["a"].Retry; r.ClassifierName != "http" || !slices.Equal(r.RetryOn, []policy.Class{"http_503", "network", "timeout"}) {
+		t.Errorf("%+v", r)
+	}
+	if list := fidelities(got); !slices.Contains(list, "spec.policies.retries.r.matching.gRPCStatusCodes lost") {
+		t.Errorf("%q", list)
+	}
 }

@@ -83,13 +83,18 @@ func (r *reader) retryOn(path string, words []string, statuses []policy.Class, t
 		r.remark(path, suppliedBy, "grpc", "tenetgrpc")
 	default:
 		if grpc {
-			to.RetryOn = slices.DeleteFunc(to.RetryOn, func(c policy.Class) bool { return c.Within(policy.ClassGRPC) })
+			to.RetryOn = withoutGRPC(to.RetryOn)
 			r.approximate(path, "mixes HTTP and gRPC conditions; those of gRPC are left out, which the http classifier does not know")
 		}
 		to.ClassifierName = "http"
 		r.remark(path, suppliedBy, "http", "tenethttp")
 		r.approximate(path, idempotentOnly)
 	}
+}
+
+// withoutGRPC drops the classes that the http classifier does not know.
+func withoutGRPC(list []policy.Class) []policy.Class {
+	return slices.DeleteFunc(list, func(c policy.Class) bool { return c.Within(policy.ClassGRPC) })
 }
 
 // isBusinessOutcome reports whether the http classifier never repeats a request with this answer.
