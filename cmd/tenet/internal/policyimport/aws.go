@@ -29,15 +29,16 @@ func AWS(config []byte) (Converted, error) {
 	named := slices.ContainsFunc(sections, func(o object) bool { return o.path == "profile default" })
 	for _, section := range sections {
 		kind, name, _ := strings.Cut(section.path, " ")
+		name = strings.Trim(name, `"'`)
 		switch {
 		case section.path == "default" && named:
 			r.lost(section.path, "is left out: the SDKs read [profile default] in its place")
 		case section.path == "default" || section.path == "profile default":
 			r.profile(section, "aws", &c)
-		case kind == "profile":
-			r.profile(section, "aws-"+strings.Trim(name, `"'`), &c)
+		case kind == "profile" && name != "":
+			r.profile(section, "aws-"+name, &c)
 		default:
-			r.lost(section.path, "is not a profile and is left out")
+			r.lost(section.path, "is left out: it is not a profile, written as [default] or [profile NAME]")
 		}
 	}
 	return c.finish(r, what, "no profile has retry_mode or max_attempts")

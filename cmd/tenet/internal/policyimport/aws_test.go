@@ -207,3 +207,15 @@ func TestT7AFileThatIsNotAnAWSConfigIsRefusedOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestT7AnAWSProfileHasAName(t *testing.T) {
+	got, err := policyimport.AWS([]byte("[default]\nmax_attempts = 2\n[profile]\nmax_attempts = 3\n[profile '']\nmax_attempts = 4\n[dev]\nmax_attempts = 5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, section := range []string{"profile", "profile ''", "dev"} {
+		if list := fidelities(got); len(got.Policies) != 1 || !slices.Contains(list, section+" lost") {
+			t.Errorf("%v, %q", got.Policies, list)
+		}
+	}
+}
