@@ -44,8 +44,14 @@ func Resilience4j(application []byte) (Converted, error) {
 			rest.rest()
 		}
 		for _, name := range root.names() {
-			if strings.HasPrefix(name, "resilience4j.") {
+			module, dotted := strings.CutPrefix(name, "resilience4j.")
+			module, _, _ = strings.Cut(module, ".")
+			switch {
+			case !dotted:
+			case slices.ContainsFunc(r4jModules, func(m r4jModule) bool { return m.name == module }):
 				j.lost(root.at(name), "is left out: write the instances as nested objects, resilience4j: {retry: {instances: {…}}}")
+			default:
+				j.lost(root.at(name), "is not known and is left out")
 			}
 		}
 	}

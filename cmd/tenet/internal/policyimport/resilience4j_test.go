@@ -117,12 +117,17 @@ func TestT7AnInstanceInSeveralDocumentsIsRefused(t *testing.T) {
 }
 
 func TestT7ADottedNameOfResilience4jIsReported(t *testing.T) {
-	got, err := policyimport.Resilience4j([]byte("resilience4j.retry.instances.a: {maxAttempts: 5}\nresilience4j.retry: {instances: {b: {}}}"))
+	got, err := policyimport.Resilience4j([]byte("resilience4j.retry.instances.a: {maxAttempts: 5}\nresilience4j.retry: {instances: {b: {}}}\nresilience4j.thread-pool-bulkhead: {instances: {b: {}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list := fidelities(got); !slices.Contains(list, "resilience4j.retry.instances.a lost") {
-		t.Errorf("%q", list)
+	for path, want := range map[string]string{
+		"resilience4j.retry.instances.a":    "is left out: write the instances as nested objects, resilience4j: {retry: {instances: {…}}}",
+		"resilience4j.thread-pool-bulkhead": "is not known and is left out",
+	} {
+		if !slices.Contains(got.Report, policyimport.Note{Path: path, Fidelity: lost, Message: want}) {
+			t.Errorf("%s: no %q in %v", path, want, got.Report)
+		}
 	}
 }
 
