@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -171,91 +169,6 @@ func (o object) over(configs object, base string) object {
 	return both
 }
 
-var isoDuration = regexp.MustCompile(`^P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]{1,9})?)S)?)?$`)
-
-// placeholder matches one without another inside it: ${NAME} or ${NAME:default}.
-var placeholder = regexp.MustCompile(`\$\{[^${}:]*(:[^${}]*)?\}`)
-
-// springText replaces Spring's placeholders by their defaults.
-func (r *reader) springText(text, path string) string {
-	resolved := text
-	for range 10 { // of them inside each other
-		resolved = placeholder.ReplaceAllStringFunc(resolved, func(s string) string {
-			if _, value, given := strings.Cut(s[:len(s)-1], ":"); given {
-				return value
-			}
-			r.fault(path, "%q is a placeholder without a default; write its value", text)
-			return ""
-		})
-	}
-	if resolved != text {
-		r.approximate(path, "is approximated: the default in %q is used, which the application's environment may replace", text)
-	}
-	return resolved
-}
-
-// springFlag reads a boolean as Spring does.
-func (o object) springFlag(name string) (on, given bool) {
-	v, path := o.value(name)
-	switch strings.ToLower(strings.TrimSpace(fmt.Sprint(v))) {
-	case "true", "on", "yes", "1":
-		on = true
-	case "false", "off", "no", "0":
-	default:
-		if v != nil {
-			o.r.fault(path, "%v is not true or false", quoted(v))
-		}
-		return false, false
-	}
-	o.r.add(Note{Path: path, Fidelity: Exact})
-	return on, true
-}
-
-// springPositive reads a duration that cannot be 0.
-func (o object) springPositive(name string, otherwise time.Duration) time.Duration {
-	d := o.spring(name, otherwise)
-	if d == 0 {
-		o.r.fault(o.at(name), "must be above 0")
-	}
-	return d
-}
-
-// spring reads a duration as Spring does: "500ms", "PT0.5S", or a number of milliseconds.
-func (o object) spring(name string, otherwise time.Duration) time.Duration {
-	v, path := o.value(name)
-	if v == nil {
-		return otherwise
-	}
-	o.r.add(Note{Path: path, Fidelity: Exact})
-	text := strings.ToLower(strings.TrimSpace(fmt.Sprint(v)))
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < math.MaxInt64/int64(time.Millisecond) {
-		return time.Duration(n) * time.Millisecond
-	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			return time.Duration(n) * 24 * time.Hour
-		}
-	}
-	if m := isoDuration.FindStringSubmatch(strings.ToUpper(text)); m != nil && m[0] != "P" && !strings.HasSuffix(m[0], "T") {
-		sum := 0.0
-		for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
-			n, _ := strconv.ParseFloat(m[i+1], 64) // an absent part is 0
-			sum += n * float64(unit)
-		}
-		if sum >= math.MaxInt64 {
-			o.r.fault(path, "%q is too long for a duration; at most 292 years", text)
-			return otherwise
-		}
-		return time.Duration(math.Round(sum))
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		o.r.fault(path, "%v is not a duration such as 500ms or PT0.5S, or a number of milliseconds", quoted(v))
-		return otherwise
-	}
-	return d
-}
-
 const inJava = "names Java code: mark errors in Go with tenet.Permanent, or declare classes and use retry_on and abort_on"
 
 // withoutWait drops the settings that resilience4j reads beside a waitDuration only.
@@ -291,12 +204,16 @@ func r4jRetry(o object, p *policy.Policy) {
 	if factor < 0 || factor >= 1 {
 		o.r.fault(factorPath, "%v is not 0 or more and below 1", factor)
 	}
+	const without = "has no effect without %s"
+	if factored && holder(factorPath) != holder(waitPath) { // resilience4j's ConfigUtils does not merge it
+		o.r.lost(factorPath, without, "waitDuration in the same configuration")
+		factored = false
+	}
 	multiplier, path, multiplied := o.number("exponentialBackoffMultiplier")
 	if multiplied && multiplier <= 0 {
 		o.r.fault(path, "%v is not above 0", multiplier)
 	}
 	longest, longestPath := o.springPositive("exponentialMaxWaitDuration", -1), o.at("exponentialMaxWaitDuration")
-	const without = "has no effect without %s"
 	switch { // as in CommonRetryConfigurationProperties.configureRetryIntervalFunction
 	case longest < 0: // none
 	case !exponential:
@@ -331,9 +248,6 @@ func r4jRetry(o object, p *policy.Policy) {
 	case exponential && !multiplied:
 		factor = 0.5
 		o.r.lost(factorPath, without, "exponentialBackoffMultiplier, as waits grow: 0.5 is used")
-	case holder(factorPath) != holder(waitPath):
-		factor = 0.5
-		o.r.lost(factorPath, without, "waitDuration in the same configuration: 0.5 is used")
 	}
 	if randomized && factor > 0 { // a policy's 0 is its default
 		r.Jitter, r.JitterFactor = policy.JitterProportional, factor

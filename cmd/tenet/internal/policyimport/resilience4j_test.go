@@ -195,6 +195,11 @@ func TestT7BackoffOfResilience4jNeedsAWaitDurationInTheSameConfiguration(t *test
 			random, "waitDuration: 2s", policy.Retry{InitialBackoff: 2 * time.Second, BackoffMultiplier: 1, Jitter: "proportional", JitterFactor: 0.5},
 			[]string{"configs.default.randomizedWaitFactor"},
 		},
+		"a factor below a bound": {
+			random, "waitDuration: 2s, exponentialMaxWaitDuration: 3s, " + exponential,
+			policy.Retry{InitialBackoff: 2 * time.Second, BackoffMultiplier: 3, MaxBackoff: time.Minute, Jitter: "proportional", JitterFactor: 0.5},
+			[]string{"configs.default.randomizedWaitFactor", "instances.a.exponentialMaxWaitDuration"},
+		},
 		"no multiplier": {
 			"", "waitDuration: 2s, enableExponentialBackoff: true, exponentialMaxWaitDuration: 3s, " + random,
 			policy.Retry{InitialBackoff: 2 * time.Second, BackoffMultiplier: 1.5, MaxBackoff: time.Minute, Jitter: "proportional", JitterFactor: 0.5},

@@ -1,0 +1,95 @@
+package policyimport
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var isoDuration = regexp.MustCompile(`^P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]{1,9})?)S)?)?$`)
+
+// placeholder matches one without another inside it: ${NAME} or ${NAME:default}.
+var placeholder = regexp.MustCompile(`\$\{[^${}:]*(:[^${}]*)?\}`)
+
+// springText replaces Spring's placeholders by their defaults.
+func (r *reader) springText(text, path string) string {
+	resolved := text
+	for range 10 { // of them inside each other
+		resolved = placeholder.ReplaceAllStringFunc(resolved, func(s string) string {
+			if _, value, given := strings.Cut(s[:len(s)-1], ":"); given {
+				return value
+			}
+			r.fault(path, "%q is a placeholder without a default; write its value", text)
+			return ""
+		})
+	}
+	if resolved != text {
+		r.approximate(path, "is approximated: the default in %q is used, which the application's environment may replace", text)
+	}
+	return resolved
+}
+
+// springFlag reads a boolean as Spring does.
+func (o object) springFlag(name string) (on, given bool) {
+	v, path := o.value(name)
+	switch strings.ToLower(strings.TrimSpace(fmt.Sprint(v))) {
+	case "true", "on", "yes", "1":
+		on = true
+	case "false", "off", "no", "0":
+	default:
+		if v != nil {
+			o.r.fault(path, "%v is not true or false", quoted(v))
+		}
+		return false, false
+	}
+	o.r.add(Note{Path: path, Fidelity: Exact})
+	return on, true
+}
+
+// springPositive reads a duration that cannot be 0.
+func (o object) springPositive(name string, otherwise time.Duration) time.Duration {
+	d := o.spring(name, otherwise)
+	if d == 0 {
+		o.r.fault(o.at(name), "must be above 0")
+	}
+	return d
+}
+
+// spring reads a duration as Spring does: "500ms", "PT0.5S", or a number of milliseconds.
+func (o object) spring(name string, otherwise time.Duration) time.Duration {
+	v, path := o.value(name)
+	if v == nil {
+		return otherwise
+	}
+	o.r.add(Note{Path: path, Fidelity: Exact})
+	text := strings.ToLower(strings.TrimSpace(fmt.Sprint(v)))
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < math.MaxInt64/int64(time.Millisecond) {
+		return time.Duration(n) * time.Millisecond
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour
+		}
+	}
+	if m := isoDuration.FindStringSubmatch(strings.ToUpper(text)); m != nil && m[0] != "P" && !strings.HasSuffix(m[0], "T") {
+		sum := 0.0
+		for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+			n, _ := strconv.ParseFloat(m[i+1], 64) // an absent part is 0
+			sum += n * float64(unit)
+		}
+		if sum >= math.MaxInt64 {
+			o.r.fault(path, "%q is too long for a duration; at most 292 years", text)
+			return otherwise
+		}
+		return time.Duration(math.Round(sum))
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		o.r.fault(path, "%v is not a duration such as 500ms or PT0.5S, or a number of milliseconds", quoted(v))
+		return otherwise
+	}
+	return d
+}
