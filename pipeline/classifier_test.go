@@ -61,3 +61,45 @@ func TestL5DeliveriesAreNotLostWhenAClassifierRetriesTheFetch(t *testing.T) {
 		}
 	})
 }
+
+// TestC1TheCategoryOfAFailureIsThatOfItsOutcome checks errors that bear no mark: the classifier, a class or the judge names the category.
+func TestC1TheCategoryOfAFailureIsThatOfItsOutcome(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		judge := classify.Func(func(any, error) classify.Outcome {
+			return classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryBusiness}
+		})
+		executor := pipeline.WithExecutorOptions(retry.ExecutorOptions{Classifiers: map[string]classify.Classifier{"judge": judge}})
+		for _, failing := range []string{"process", "success"} {
+			var letters pipeline.MemorySink
+			var l ledger
+			p := consumerPolicy(1, 1)
+			p.Steps.Process.Retry.ClassifierName, p.Steps.Success.Retry.ClassifierName = "judge", "judge"
+			s := &script{handlers: "s"}
+			if bad := map[string][]act{"a": {{err: errDown}}}; failing == "process" {
+				s.process = bad
+			} else {
+				s.success = bad
+				p.Steps.Process.Retry.ClassifierName = ""
+			}
+			summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions("a")...), s.task(), p, executor, l.option(),
+				pipeline.WithDeadLetter(&letters)).Run(bg)
+			if err != nil || summary.Exception != 1 {
+				t.Fatal(summary, err)
+			}
+			var failed *pipeline.TransactionError
+			if letter := letters.Transactions()[0]; !errors.As(l.err("a"), &failed) || failed.Category != classify.CategoryBusiness ||
+				letter.Metadata(pipeline.MetaCategory) != "business" {
+				t.Errorf("%s: %v, dead letter: %v", failing, failed, letter.AllMetadata())
+			}
+		}
+		var l ledger
+		p := producerPolicy(1, 1)
+		p.Steps.Success.Retry.ClassifierName = "judge"
+		s := &script{handlers: "s", success: map[string][]act{"a": {{err: errDown}}}}
+		_, _ = pipeline.NewProducer(&pipeline.MemorySink{}, s.task(), p, executor, l.option()).Run(bg, pipeline.Values(transactions("a")...))
+		var failed *pipeline.TransactionError
+		if !errors.As(l.err("a"), &failed) || failed.Category != classify.CategorySystem {
+			t.Errorf("a producer's success step: %v", failed)
+		}
+	})
+}

@@ -30,9 +30,7 @@ type course struct {
 	handled   bool // the exception handler has returned nil
 	runOnce   bool // a panic leaves the outcome unknown, because the guard is not replay-safe
 
-	// Of the current step.
-	attempts int
-	timedOut bool // the last attempt failed after its timeout
+	attempts int // of the current step
 }
 
 // end is how a transaction ended.
@@ -159,7 +157,7 @@ var stepOrder = map[string]int{stepProcess: 0, stepProduce: 0, stepSuccess: 1, s
 
 // step runs an operation under its step's policy, and counts its attempts.
 func (w *worker) step(ctx context.Context, name string, key policy.Key, op retry.Operation) error {
-	w.attempts, w.timedOut = 0, false
+	w.attempts = 0
 	err := w.r.executor.DoStep(ctx, retry.Step{
 		Key: key, ID: w.t.id, Name: name, Turn: max(w.delivery.Count, 1)*len(stepOrder) + stepOrder[name],
 		Operation: w.r.steps.operation[name], TenantID: w.t.metadata[MetaTenant], CorrelationID: w.t.correlation, TraceID: w.trace,
@@ -174,16 +172,22 @@ func (w *worker) failed(step string, err error) *TransactionError {
 }
 
 func (w *worker) failure(step string, attempts int, err error) *TransactionError {
-	return &TransactionError{ID: w.t.id, Step: step, Category: w.category(err), Attempts: attempts, Cause: err}
+	return &TransactionError{ID: w.t.id, Step: step, Category: w.category(step, err), Attempts: attempts, Cause: err}
 }
 
-func (w *worker) category(err error) classify.Category {
-	if mark, _ := classify.MarkOf(err); mark == classify.MarkBusiness {
-		return classify.CategoryBusiness
-	}
+// category is that of the outcome by which the step's executor has decided; an error that no attempt returned has its own.
+func (w *worker) category(step string, err error) classify.Category {
 	failed, ok := errors.AsType[*retry.Error](err)
-	if w.timedOut || errors.Is(err, ErrTransactionTimeout) || ok && failed.Reason == policy.ReasonDeadlineExceeded {
+	mark, _ := classify.MarkOf(err)
+	switch {
+	case errors.Is(err, ErrTransactionTimeout), ok && failed.Reason == policy.ReasonDeadlineExceeded:
 		return classify.CategoryTimeout
+	case ok && failed.Outcome.Category == classify.CategoryBusiness && step == stepSuccess && w.r.kind == producer:
+		return classify.CategorySystem // a producer has had its effect
+	case ok && failed.Outcome.Category != classify.CategoryNone:
+		return failed.Outcome.Category
+	case mark == classify.MarkBusiness:
+		return classify.CategoryBusiness
 	}
 	return classify.CategorySystem
 }
@@ -191,14 +195,14 @@ func (w *worker) category(err error) classify.Category {
 // doWork runs the work and keeps its result for the success handler. Classifiers do not see the result: they judge errors,
 // which tasks and sinks of all kinds have in common.
 func (w *worker) doWork(ctx context.Context) (err error) {
-	defer w.endAttempt(ctx, &err)
+	defer w.endAttempt(&err)
 	w.attempts++
 	w.result, err = w.r.steps.do(ctx, w.t)
 	return err
 }
 
 func (w *worker) doSuccess(ctx context.Context) (err error) {
-	defer w.endAttempt(ctx, &err)
+	defer w.endAttempt(&err)
 	w.attempts++
 	err = w.r.steps.success(ctx, w.t, w.result)
 	if mark, _ := classify.MarkOf(err); mark == classify.MarkBusiness && w.r.kind == producer {
@@ -208,7 +212,7 @@ func (w *worker) doSuccess(ctx context.Context) (err error) {
 }
 
 func (w *worker) doException(ctx context.Context) (err error) {
-	defer w.endAttempt(ctx, &err)
+	defer w.endAttempt(&err)
 	w.attempts++
 	if w.r.steps.exception != nil && !w.handled {
 		if err := w.r.steps.exception(ctx, w.t, w.cause); err != nil {
@@ -222,13 +226,12 @@ func (w *worker) doException(ctx context.Context) (err error) {
 	return w.r.deadLetter.Dispatch(ctx, derive(ctx, w.t, w.deadLetter()))
 }
 
-// endAttempt turns a task's panic into an error, and records whether a failed attempt exceeded its timeout. It is deferred.
-func (w *worker) endAttempt(ctx context.Context, err *error) {
+// endAttempt turns a task's panic into an error. It is deferred.
+func (w *worker) endAttempt(err *error) {
 	if v := recover(); v != nil {
 		*err = &retry.PanicError{Part: "operation", Value: v, Stack: debug.Stack()}
 		if w.runOnce {
 			*err = idempotency.OutcomeUnknown(*err)
 		}
 	}
-	w.timedOut = *err != nil && ctx.Err() == context.DeadlineExceeded
 }

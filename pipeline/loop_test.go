@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -359,6 +360,12 @@ func TestL8TransactionTimeout(t *testing.T) {
 		{
 			name:    "waits for process to return, and discards its late result",
 			process: []act{{takes: 25 * time.Second, deaf: true}},
+			want:    []string{"0s process a", "25s exception a"},
+			outcome: pipeline.Exception, step: "process", attempts: 1,
+		},
+		{
+			name:    "judges what comes too late as a timeout, whatever its mark",
+			process: []act{{takes: 25 * time.Second, deaf: true, err: classify.Business(errDown)}},
 			want:    []string{"0s process a", "25s exception a"},
 			outcome: pipeline.Exception, step: "process", attempts: 1,
 		},

@@ -355,7 +355,9 @@ func TestR11BreakerOpensAndLetsAProbeThrough(t *testing.T) {
 		_ = e.Do(bg, key, op)
 		_ = e.Do(bg, key, op)
 		err := e.Do(bg, key, op)
-		failure(t, err, policy.ReasonCircuitOpen)
+		if o := failure(t, err, policy.ReasonCircuitOpen).Outcome; o.Kind != classify.Abort || o.Reason != policy.ReasonCircuitOpen {
+			t.Errorf("the outcome of a refused call: %+v", o)
+		}
 		if !errors.Is(err, retry.ErrCircuitOpen) || *calls != 2 {
 			t.Errorf("%v after %d calls", err, *calls)
 		}
@@ -415,7 +417,9 @@ func TestR7OpenBreakerStopsARetryBeforeTheWait(t *testing.T) {
 		op, calls := script(errDown)
 		start := time.Now()
 		timeline, err := executor(t, p).DoWithTimeline(bg, key, op)
-		failure(t, err, policy.ReasonCircuitOpen)
+		if o := failure(t, err, policy.ReasonCircuitOpen).Outcome; o.Kind != classify.Retryable {
+			t.Errorf("the outcome is not that of the last attempt: %+v", o)
+		}
 		if *calls != 2 || time.Since(start) != 10*time.Millisecond || !errors.Is(err, errDown) {
 			t.Errorf("%d calls in %v: %v", *calls, time.Since(start), err)
 		}

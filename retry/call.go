@@ -276,10 +276,7 @@ func (r *run) conclude(l *launch, j *judgement, err error) {
 // becomes a stop before the wait.
 func (r *run) settle(j *judgement, ended []int, deciding int) decision.Action {
 	r.ended++
-	if r.once != nil {
-		r.once.outcome = j.outcome
-	}
-	r.final = j.outcome.Kind == classify.NonRetryable
+	r.outcome = j.outcome
 	r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
 	watched := r.watched()
 	if j.outcome.Kind == classify.Success && !watched {

@@ -303,6 +303,7 @@ func TestR4ErrorCarriesTheCall(t *testing.T) {
 	want := &retry.Error{
 		Key: key, Category: "RETRY_API_REQUEST", Operation: "load user 7", PolicyID: "rev-1", Attempts: 2,
 		Reason: policy.ReasonAttemptsExhausted, Last: errDown,
+		Outcome: classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: policy.ReasonError},
 	}
 	if diff := cmp.Diff(*want, *got, cmpopts.EquateErrors()); diff != "" {
 		t.Error(diff)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -38,7 +39,7 @@ func (r *run) refused(reason policy.Reason) decision.Action {
 	}
 	j := notJudged(reason)
 	if r.once != nil {
-		r.once.outcome = j.outcome
+		r.outcome = j.outcome
 	}
 	if r.watched() {
 		r.rec.decided(r, &j, &basis{state: r.state(), attempt: r.launches})
@@ -48,7 +49,10 @@ func (r *run) refused(reason policy.Reason) decision.Action {
 
 // fail makes the error of a call that did not succeed.
 func (r *run) fail(reason policy.Reason) error {
-	p, attempts := r.plan, r.ran
+	p, attempts, outcome := r.plan, r.ran, r.outcome
+	if outcome.Kind == classify.Success { // no attempt was judged
+		outcome = notJudged(reason).outcome
+	}
 	if r.once != nil {
 		attempts += r.once.before
 	}
@@ -60,7 +64,7 @@ func (r *run) fail(reason policy.Reason) error {
 	return &Error{
 		RetryAfter: wait,
 		Key:        p.key, Category: p.policy.Category.Code(), Operation: r.options.operation, PolicyID: p.policy.ID,
-		Attempts: attempts, Reason: reason, Last: r.last, Cause: r.cause,
+		Attempts: attempts, Reason: reason, Outcome: outcome, Last: r.last, Cause: r.cause,
 	}
 }
 

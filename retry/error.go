@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -19,7 +20,9 @@ type Error struct {
 	PolicyID  string
 	Attempts  int // attempts that were started; for stored work, those of earlier turns included
 	Reason    policy.Reason
-	Last      error // the operation's last error; nil if it never ran
+	// Outcome is that of the attempt or hedged group judged last, or an abort if none was judged.
+	Outcome classify.Outcome
+	Last    error // the operation's last error; nil if it never ran
 	// RetryAfter is how long it takes until the breaker, the budget or the rate limit that refused the call's last attempt may
 	// allow one; 0 if that is not known, or if nothing refused it.
 	RetryAfter time.Duration

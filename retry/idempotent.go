@@ -71,9 +71,9 @@ func (r *run) failure(action decision.Action) error {
 		return nil
 	case r.panicReason != "" && r.ran > 0: // user code panicked after the operation had run
 		return idempotency.OutcomeUnknown(r.fail(reason))
-	case r.final && r.last == nil: // a classifier refused the value
+	case r.outcome.Kind == classify.NonRetryable && r.last == nil: // a classifier refused the value
 		return classify.Permanent(r.fail(reason))
-	case r.final: // also if the journal has refused the decision
+	case r.outcome.Kind == classify.NonRetryable: // also if the journal has refused the decision
 		return classify.Permanent(r.last)
 	case r.last == nil: // no attempt failed
 		return classify.After(r.fail(reason), 0)

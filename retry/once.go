@@ -67,7 +67,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 	}
 	r.begin(false)
 	loop(&r, op, struct{}{}, nil)
-	result := Result{Outcome: single.outcome, Verdict: r.verdict}
+	result := Result{Outcome: r.outcome, Verdict: r.verdict}
 	if r.verdict.Action != decision.Done {
 		result.Err = r.fail(r.verdict.Reason)
 	}

@@ -55,11 +55,11 @@ type pause struct {
 
 // faults are the errors of a call.
 type faults struct {
-	last        error         // of the operation
-	final       bool          // the outcome judged last is not retryable
-	cause       error         // from outside the operation
-	panicReason policy.Reason // names the user code that panicked, or ""
-	fellBack    string        // the result of the fallback: used, failed, or "" if it did not run
+	last        error            // of the operation
+	outcome     classify.Outcome // of the attempt or group judged last
+	cause       error            // from outside the operation
+	panicReason policy.Reason    // names the user code that panicked, or ""
+	fellBack    string           // the result of the fallback: used, failed, or "" if it did not run
 }
 
 // seed is the seed of the delays' jitter.
@@ -81,7 +81,6 @@ type once struct {
 	before    int                            // attempts of earlier turns
 	age       time.Duration                  // of the work when the attempt began
 	nextDelay func(failed int) time.Duration // computes delays in code; nil for the policy's
-	outcome   classify.Outcome               // of the attempt
 }
 
 // launch is one admitted attempt.
