@@ -62,7 +62,7 @@ func (w *worker) transact(ctx context.Context) end {
 		return unfinished(ctx, err)
 	}
 	if wait, ok := w.refused(err); ok {
-		return end{outcome: Redelivered, err: err, delay: max(w.r.redeliveryDelay(w.delivery), wait)}
+		return end{outcome: Redelivered, err: err, delay: max(w.r.redeliveryDelay(w.delivery, err), wait)}
 	}
 	return w.handleFailure(ctx, err)
 }
@@ -118,7 +118,7 @@ func (w *worker) work(ctx context.Context) *TransactionError {
 func (w *worker) handleFailure(ctx context.Context, cause *TransactionError) end {
 	r := w.r
 	if !r.handlesExceptions() {
-		return end{outcome: Failed, err: cause, delay: r.redeliveryDelay(w.delivery)}
+		return end{outcome: Failed, err: cause, delay: r.redeliveryDelay(w.delivery, cause)}
 	}
 	w.cause = cause
 	scope, cancel := r.timed(ctx, time.Since(epoch))
@@ -136,7 +136,7 @@ func (w *worker) handleFailure(ctx context.Context, cause *TransactionError) end
 	if cutOff {
 		return unfinished(ctx, failure)
 	}
-	return end{outcome: Failed, err: failure, delay: r.redeliveryDelay(w.delivery)}
+	return end{outcome: Failed, err: failure, delay: r.redeliveryDelay(w.delivery, failure)}
 }
 
 // handlesExceptions reports whether there is an exception step.

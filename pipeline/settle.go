@@ -48,14 +48,20 @@ var redelivery = policy.Retry{
 }
 
 // redeliveryDelay returns the delay before a failed transaction is delivered again, by its step's policy and the number of
-// deliveries.
-func (r *run) redeliveryDelay(d Delivery) time.Duration {
+// deliveries. It is no shorter than the errors ask for, up to max_pushback.
+func (r *run) redeliveryDelay(d Delivery, err *TransactionError) time.Duration {
 	p := r.executor.Policy(r.endless, r.steps.keys.work)
-	retry, seed := &p.Retry, decision.StepSeed(d.Transaction.id, r.steps.work)
-	if retry.InitialBackoff <= 0 {
-		retry = &redelivery
+	by, seed := &p.Retry, decision.StepSeed(d.Transaction.id, r.steps.work)
+	if by.InitialBackoff <= 0 {
+		by = &redelivery
 	}
-	return decision.Delay(retry, seed, max(d.Count-1, 0))
+	delay := decision.Delay(by, seed, max(d.Count-1, 0))
+	for ; err != nil; err = err.Earlier {
+		if failed, ok := errors.AsType[*retry.Error](err.Cause); ok {
+			delay = max(delay, min(failed.Outcome.Pushback, p.Retry.MaxPushback))
+		}
+	}
+	return delay
 }
 
 // ack queues an acknowledgement. The caller holds mu.

@@ -324,3 +324,26 @@ func TestL11FailuresAreRedeliveredAfterTheStepsDelay(t *testing.T) {
 		}
 	})
 }
+
+// TestD5AFailureComesBackNoEarlierThanAsked checks transactions without a handler, or whose handler fails too.
+func TestD5AFailureComesBackNoEarlierThanAsked(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		later := func(d time.Duration) []act { return []act{{err: classify.After(errDown, d)}} }
+		p := consumerPolicy(1, 9)
+		p.Steps.Process = retries(2)
+		for handlers, want := range map[string][]nack{
+			"":  {{"a", 30 * time.Second, true}, {"b", time.Minute, true}, {"c", time.Second, true}},
+			"e": {{"a", 40 * time.Second, true}, {"b", time.Minute, true}, {"c", 40 * time.Second, true}},
+		} {
+			s := &script{process: map[string][]act{"a": later(30 * time.Second), "b": later(time.Hour), "c": {{err: errDown}}},
+				exception: map[string][]act{"*": later(40 * time.Second)}, handlers: handlers}
+			source := newScripted(answer{ids: []string{"a", "b", "c"}}, answer{err: pipeline.ErrEnd})
+			if _, err := pipeline.NewConsumer(source, s.task(), p, quiet).Run(bg); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, source.nacked); diff != "" {
+				t.Error(diff)
+			}
+		}
+	})
+}

@@ -50,7 +50,8 @@ func (w *worker) loop() {
 
 // replace ends the transaction of a goroutine that a task has ended, and continues on a new goroutine.
 func (w *worker) replace() {
-	w.end = end{outcome: Failed, err: w.failure(w.r.steps.work, 0, errGoexit), delay: w.r.redeliveryDelay(w.delivery)}
+	err := w.failure(w.r.steps.work, 0, errGoexit)
+	w.end = end{outcome: Failed, err: err, delay: w.r.redeliveryDelay(w.delivery, err)}
 	if w.span != nil {
 		w.span.end(w.end.outcome, w.end.err)
 	}
