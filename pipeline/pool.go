@@ -121,6 +121,7 @@ func (r *run) handBack(w *worker) {
 	default:
 		r.nack(giveBack{w.delivery, w.end.delay, w.end.cause()})
 	}
+	r.settleLate()
 }
 
 // tell tells the observer and the function of [WithEnded] that w's transaction has ended. The caller holds mu, which tell gives up

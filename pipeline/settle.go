@@ -21,7 +21,7 @@ type settler struct {
 	acks    []Delivery
 	nacks   []giveBack
 	sending int           // settlements taken from the queue that the source has not answered yet
-	closed  bool          // no further settlements are queued
+	closed  bool          // the goroutine ends when the queue is empty
 	done    chan struct{} // closed when closed is set, for the extender
 }
 
@@ -139,21 +139,21 @@ func (r *run) giveBack(list []Delivery) {
 		r.callEnded(Ended{Delivery: d, Outcome: Redelivered, Err: ErrShutdown})
 	}
 	r.mu.Lock()
-	closed := r.settler.closed // an abandoned fetch has returned after all
+	defer r.mu.Unlock()
 	for _, d := range list {
 		r.summary.count(Redelivered)
-		if !closed {
-			r.nack(giveBack{delivery: d})
-		}
+		r.nack(giveBack{delivery: d})
 	}
-	r.mu.Unlock()
-	if !closed || r.nacker == nil {
-		return
-	}
-	c := settleContext{parent: r.endless}
-	defer c.end()
-	for _, d := range list {
-		r.nackNow(c.current(), giveBack{delivery: d})
+	r.settleLate()
+}
+
+// settleLate sends what was queued after the settler has ended: an abandoned fetch, or a function of [WithEnded] that outlasted the
+// grace period, has returned after all. The caller holds mu, which settleLate gives up meanwhile.
+func (r *run) settleLate() {
+	if r.settler.closed {
+		r.mu.Unlock()
+		defer r.mu.Lock()
+		r.settle()
 	}
 }
 

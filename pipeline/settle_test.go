@@ -162,6 +162,28 @@ func TestL4AnEndThatEndsTheGoroutineIsSettled(t *testing.T) {
 	})
 }
 
+func TestL9AnEndThatOutlastsTheGracePeriodIsSettled(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := newScripted(answer{ids: []string{"a", "b"}}, answer{err: pipeline.ErrEnd})
+		s := &script{process: map[string][]act{"b": {{err: errDown}}}}
+		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
+		defer cancel()
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(2, 2), quiet, pipeline.WithGrace(time.Second),
+			pipeline.WithEnded(func(pipeline.Ended) { time.Sleep(time.Minute) })).Run(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || summary.Success != 1 || summary.Failed != 1 || summary.Elapsed != 11*time.Second {
+			t.Error(summary, err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"a"}, source.acked); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]nack{{"b", time.Second, true}}, source.nacked); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // deaf answers acknowledgements after an hour and ignores their contexts.
 type deaf struct{ *scripted }
 
