@@ -29,8 +29,9 @@ type feeder func(ctx context.Context, r *run, max int) (got []Delivery, end bool
 func (r *run) feed(more feeder) {
 	defer r.feedEnded()
 	for r.needed() {
-		r.policies.refresh(r.fetches)
-		r.resize()
+		if r.policies.refresh(r.fetches); !r.resize() {
+			continue
+		}
 		l := r.policies.loop()
 		room := r.room(l)
 		if room == 0 {
@@ -72,11 +73,26 @@ func (r *run) feed(more feeder) {
 	}
 }
 
-// needed waits until a fetch is wanted. It returns false when there will be no further fetch.
+// reread is how often the feeder reads a live policy while it waits: tasks that hang free no worker, a higher concurrency does.
+const reread = 10 * time.Second
+
+// needed waits until a fetch is wanted, or a live policy is to be read. It returns false when there will be no further fetch.
 func (r *run) needed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for !r.intake.ended && !r.wanted() {
+	if r.intake.ended || r.wanted() {
+		return !r.intake.ended
+	}
+	due := false
+	if r.policies.live != nil {
+		defer time.AfterFunc(reread, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			due = true
+			r.intake.wake.Signal()
+		}).Stop()
+	}
+	for !r.intake.ended && !r.wanted() && !due {
 		r.intake.wake.Wait()
 	}
 	return !r.intake.ended

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -134,4 +135,33 @@ func TestL7ASurplusWorkerLeavesTheIDThatItFreed(t *testing.T) {
 			t.Errorf("last %q; want a on the worker that b has left", last)
 		}
 	})
+}
+
+// TestL7AHigherConcurrencyIsReadWhileNoWorkerIsFree raises it for tasks of this run, and for one that an earlier run abandoned.
+func TestL7AHigherConcurrencyIsReadWhileNoWorkerIsFree(t *testing.T) {
+	for name, first := range map[string]time.Duration{"in a run": 0, "in a second run": time.Second} {
+		bubble(t, name, func(t *testing.T) {
+			provider := &live{}
+			provider.change(t, consumerPolicy(1, 4))
+			s := &script{process: map[string][]act{"slow": {{takes: time.Hour, deaf: true}}}}
+			source := newScripted(answer{ids: []string{"slow"}}, answer{ids: many(4)}, answer{err: pipeline.ErrEnd})
+			consumer := pipeline.NewConsumer(source, s.task(), policy.Consumer{}, pipeline.WithName("orders"), pipeline.WithProvider(provider),
+				pipeline.WithGrace(time.Second), quiet)
+			if first > 0 {
+				ctx, cancel := context.WithTimeout(bg, first)
+				defer cancel()
+				if summary, _ := consumer.Run(ctx); summary.Abandoned != 1 {
+					t.Fatal(summary)
+				}
+			}
+			time.AfterFunc(10*time.Second, func() { provider.change(t, consumerPolicy(2, 4)) })
+			time.AfterFunc(30*time.Second, func() {
+				if got := consumer.Progress().Summary.Success; got != 4 {
+					t.Errorf("%d transactions have succeeded after the change", got)
+				}
+			})
+			_, _ = consumer.Run(bg)
+			time.Sleep(time.Hour)
+		})
+	}
 }

@@ -49,15 +49,19 @@ func (r *run) wake() {
 	}
 }
 
-// resize follows the policy's concurrency. Surplus workers leave when their transaction has ended.
-func (r *run) resize() {
+// resize follows the policy's concurrency, and reports whether a fetch is wanted then. Surplus workers leave when their transaction
+// has ended.
+func (r *run) resize() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := &r.pool
 	p.size = r.policies.loop().concurrency
 	if p.spare() < 0 {
 		p.idle.Broadcast()
+	} else {
+		r.wake()
 	}
+	return r.wanted()
 }
 
 // next concludes w's transaction, if it has one, and waits for another. It returns false when w has nothing left to do.
