@@ -98,7 +98,7 @@ func (r *run) next(w *worker) bool {
 
 // conclude counts w's transaction and queues its settlement. The caller holds mu.
 func (r *run) conclude(w *worker) {
-	w.busy = false
+	w.busy, w.span = false, nil
 	r.pool.inFlight--
 	r.summary.count(w.end.outcome)
 	r.summary.Retries += w.retries

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -154,10 +155,19 @@ func TestL4AnEndThatEndsTheGoroutineIsSettled(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		source := newScripted(answer{ids: []string{"a", "b"}}, answer{ids: []string{"c"}}, answer{})
 		s := &script{}
-		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 3), quiet,
+		var ends []string
+		seen := observe.Func(func(_ context.Context, e *observe.Event) {
+			if e.Type == observe.CallEnded && e.Work.Operation == "default.transaction" {
+				ends = append(ends, e.Work.ID+" "+e.Timeline.Attributes.Get(pipeline.AttrOutcome))
+			}
+		})
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 3), quiet, pipeline.WithObserver(seen),
 			pipeline.WithEnded(func(pipeline.Ended) { runtime.Goexit() })).Run(bg)
 		if err != nil || summary.Success != 3 || len(source.acked) != 3 {
 			t.Errorf("%+v, %v, settled: %v", summary, err, source.acked)
+		}
+		if diff := cmp.Diff([]string{"a success", "b success", "c success"}, ends); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

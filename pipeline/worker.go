@@ -17,7 +17,7 @@ type worker struct {
 	abandoned bool // guarded by run.mu
 	since     time.Duration
 	delivery  Delivery
-	span      *span // of the transaction; guarded by run.mu; nil without an observer
+	span      *span // of the transaction; guarded by run.mu; nil without an observer, and once the transaction has ended
 	trace     string
 	course    // of the current transaction
 
@@ -62,7 +62,7 @@ var errGoexit = errors.New("the task ended its goroutine (runtime.Goexit)")
 
 // take starts a transaction. The caller holds run.mu.
 func (w *worker) take(d Delivery) {
-	w.busy, w.since, w.delivery, w.span = true, time.Since(epoch), d, nil
+	w.busy, w.since, w.delivery = true, time.Since(epoch), d
 	w.course = course{t: d.Transaction}
 }
 
