@@ -131,8 +131,12 @@ func (r *run) handBack(w *worker) {
 // tell tells the observer and the function of [WithEnded] that w's transaction has ended. The caller holds mu, which tell gives up
 // meanwhile.
 func (r *run) tell(w *worker) {
+	w.telling = true
 	r.mu.Unlock()
-	defer r.mu.Lock()
+	defer func() {
+		r.mu.Lock()
+		w.telling = false
+	}()
 	r.flow(observe.Flow{InFlight: -1, Outcome: string(w.end.outcome), Processed: w.processed})
 	r.callEnded(Ended{Delivery: w.delivery, Outcome: w.end.outcome, Err: w.end.err})
 }

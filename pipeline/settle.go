@@ -286,7 +286,7 @@ func (r *run) unsettled() []Delivery {
 	defer r.mu.Unlock()
 	list := r.buffer.all()
 	for w := range r.pool.workers {
-		if w.busy {
+		if w.busy || w.telling {
 			list = append(list, w.delivery)
 		}
 	}

@@ -194,6 +194,18 @@ func TestL9AnEndThatOutlastsTheGracePeriodIsSettled(t *testing.T) {
 	})
 }
 
+func TestL7ADeliveryIsExtendedWhileItsEndIsTold(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := newScripted(answer{ids: []string{"a"}}, answer{err: pipeline.ErrEnd})
+		source.every = time.Second
+		_, err := pipeline.NewConsumer(source, (&script{}).task(), consumerPolicy(1, 1),
+			pipeline.WithEnded(func(pipeline.Ended) { time.Sleep(10500 * time.Millisecond) })).Run(bg)
+		if err != nil || source.extended["a"] != 10 {
+			t.Errorf("extended %d times, %v", source.extended["a"], err)
+		}
+	})
+}
+
 // deaf answers acknowledgements after an hour and ignores their contexts.
 type deaf struct{ *scripted }
 

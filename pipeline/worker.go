@@ -14,6 +14,7 @@ import (
 type worker struct {
 	r         *run
 	busy      bool // guarded by run.mu
+	telling   bool // its transaction has ended, see run.tell; guarded by run.mu
 	abandoned bool // guarded by run.mu
 	since     time.Duration
 	delivery  Delivery
