@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 	"pipeline":                {"policy", "classify", "decision", "observe", "idempotency", "retry"},
 	"adapter/file":            {"pipeline", "classify"},
 	"adapter/http/httpsink":   {"pipeline", "classify", "policy", "adapter/http"},
-	"adapter/jobs":            {"pipeline", "job", "classify", "policy"},
+	"adapter/jobs":            {"pipeline", "job", "retry", "classify", "policy"},
 	"adapter/nats/natspipe":   {"pipeline", "classify", "policy"},
 	"adapter/rabbitmq":        {"pipeline", "classify", "policy"},
 	"adapter/redis":           {"classify", "policy", "sharing"},

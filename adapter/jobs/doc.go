@@ -16,7 +16,7 @@
 //	acknowledged                                          completed
 //	given back, never tried or not finished               ready again, no attempt used up
 //	given back after a failure, attempts are left         scheduled again after the delay
-//	given back after a business or permanent error,
+//	given back after an error that is not retryable,
 //	or after the last attempt                             dead
 //
 // # Limits

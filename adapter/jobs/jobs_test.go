@@ -18,6 +18,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/pipeline/pipelinetest"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -108,6 +109,7 @@ func TestL11ASettledDeliveryIsASettledJob(t *testing.T) {
 		return &pipeline.TransactionError{ID: "a", Step: step, Cause: cause, Earlier: earlier}
 	}
 	business := failed("process", classify.Business(down), nil)
+	final := &retry.Error{Outcome: classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryBusiness}, Last: down}
 	for name, c := range map[string]struct {
 		delay    time.Duration
 		cause    error
@@ -122,6 +124,7 @@ func TestL11ASettledDeliveryIsASettledJob(t *testing.T) {
 		"attempts exhausted":  {time.Hour, failed("process", down, nil), 1, job.Dead, 1, policy.ReasonAttemptsExhausted},
 		"permanent failure":   {time.Hour, failed("process", classify.Permanent(down), nil), 3, job.Dead, 1, policy.ReasonPermanent},
 		"business error":      {time.Hour, business, 3, job.Dead, 1, policy.ReasonBusiness},
+		"judged as final":     {time.Hour, failed("process", final, nil), 3, job.Dead, 1, policy.ReasonNonRetryable},
 		"handler failed":      {time.Hour, failed("exception", classify.Permanent(down), &pipeline.TransactionError{Cause: classify.Business(down)}), 3, job.Scheduled, 1, policy.ReasonError},
 		"unmarked error":      {time.Hour, classify.Business(down), 3, job.Dead, 1, policy.ReasonBusiness},
 		"limit of the policy": {time.Hour, down, 0, job.Scheduled, 1, policy.ReasonError},

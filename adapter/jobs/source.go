@@ -16,6 +16,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
 )
 
 // Metadata of a transaction that was a job.
@@ -233,6 +234,9 @@ func verdict(cause error) policy.Reason {
 		return policy.ReasonBusiness
 	case classify.MarkPermanent:
 		return policy.ReasonPermanent
+	}
+	if judged, ok := errors.AsType[*retry.Error](cause); ok && judged.Outcome.Kind == classify.NonRetryable {
+		return policy.ReasonNonRetryable
 	}
 	return ""
 }
