@@ -116,18 +116,17 @@ func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary,
 		r.endFetching() // before the feeder can start
 	default:
 	}
-	var services sync.WaitGroup
-	services.Go(r.settle)
-	services.Go(r.extend)
-	services.Go(r.watchLag)
+	r.services.Go(r.settle)
+	r.services.Go(r.extend)
+	r.services.Go(r.watchLag)
 	go func() {
 		defer after()
 		r.feed(feed)
 	}()
 	err := r.supervise(ctx)
 	r.closeSettler()
-	if !waitFor(&services, max(e.grace, cancelGrace)) {
-		e.log.Warn("pipeline: the source does not answer; pending acknowledgements are abandoned", "pipeline", e.name)
+	if !waitFor(&r.services, max(e.grace, cancelGrace)) {
+		e.log.Warn("pipeline: the source does not answer, or the function of WithEnded does not return; pending acknowledgements are abandoned", "pipeline", e.name)
 	}
 	r.cancel(nil)
 	return r.finish(err), err

@@ -180,7 +180,7 @@ func (r *run) abandon() {
 	if fetching {
 		r.log.Warn("pipeline: a fetch ignores its context and is abandoned", "pipeline", r.name)
 	}
-	r.giveBack(left)
+	r.services.Go(func() { r.giveBack(left) })
 }
 
 // leave notes the IDs of abandoned transactions. The caller holds mu.

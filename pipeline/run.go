@@ -32,6 +32,8 @@ type run struct {
 	started time.Duration
 	done    chan struct{} // closed when the feeder and all workers have ended
 	fetch   fetchWatch
+	// services are the settler, the extender and others that may outlast the work.
+	services sync.WaitGroup
 
 	mu      sync.Mutex
 	intake  intake
@@ -163,7 +165,7 @@ func (r *run) stop(cause error) {
 	r.checkDone()
 	r.mu.Unlock()
 	r.cancel(cause)
-	r.giveBack(waiting)
+	r.services.Go(func() { r.giveBack(waiting) }) // the function of WithEnded must not hold up the grace period
 }
 
 // finish returns the summary of a run that has ended.

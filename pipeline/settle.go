@@ -134,17 +134,17 @@ func (r *run) closeSettler() {
 
 // giveBack ends deliveries that were never started, or whose worker never returned.
 func (r *run) giveBack(list []Delivery) {
+	r.mu.Lock()
+	r.summary.Redelivered += len(list)
+	r.mu.Unlock()
 	for _, d := range list {
 		r.flow(observe.Flow{Outcome: string(Redelivered)})
 		r.callEnded(Ended{Delivery: d, Outcome: Redelivered, Err: ErrShutdown})
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, d := range list {
-		r.summary.count(Redelivered)
+		r.mu.Lock()
 		r.nack(giveBack{delivery: d})
+		r.settleLate()
+		r.mu.Unlock()
 	}
-	r.settleLate()
 }
 
 // settleLate sends what was queued after the settler has ended: an abandoned fetch, or a function of [WithEnded] that outlasted the

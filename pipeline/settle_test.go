@@ -194,6 +194,26 @@ func TestL9AnEndThatOutlastsTheGracePeriodIsSettled(t *testing.T) {
 	})
 }
 
+func TestL9AnEndThatHangsDoesNotBlockTheEndOfARun(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := newScripted(answer{ids: []string{"a", "b", "c"}}, answer{err: pipeline.ErrEnd})
+		s := &script{process: map[string][]act{"a": {{takes: time.Minute, deaf: true}}}}
+		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
+		defer cancel()
+		start := time.Now()
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 3), quiet, pipeline.WithGrace(5*time.Second),
+			pipeline.WithEnded(func(pipeline.Ended) { time.Sleep(time.Hour) })).Run(ctx)
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || summary.Redelivered != 3 || took > 20*time.Second {
+			t.Errorf("%+v, %v, after %v", summary, err, took)
+		}
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if len(source.nacked) != 3 {
+			t.Errorf("given back: %v", source.nacked)
+		}
+	})
+}
+
 func TestL7ADeliveryIsExtendedWhileItsEndIsTold(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		source := newScripted(answer{ids: []string{"a"}}, answer{err: pipeline.ErrEnd})
