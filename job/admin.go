@@ -2,6 +2,8 @@ package job
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -15,7 +17,7 @@ type Admin interface {
 	// Stats counts jobs by queue and state.
 	Stats(ctx context.Context) (map[string]QueueStats, error)
 	// Change applies an action to at most limit of the jobs that match f, oldest first, and returns their IDs. Jobs in a
-	// state to which the action does not apply do not match.
+	// state to which the action does not apply do not match. It returns the error of Action.Check.
 	Change(ctx context.Context, action Action, f Filter, limit int) ([]string, error)
 	// Queues returns the queues that are or were paused.
 	Queues(ctx context.Context) ([]QueueState, error)
@@ -66,6 +68,14 @@ func (a Action) Applies(s State) bool {
 		return s != Running
 	}
 	return false
+}
+
+// Check returns an error for an unknown action.
+func (a Action) Check() error {
+	if !slices.ContainsFunc(States(), a.Applies) {
+		return fmt.Errorf("job: unknown action %q", string(a))
+	}
+	return nil
 }
 
 // QueueStats counts the jobs of a queue.

@@ -120,11 +120,3 @@ func TestJ12AShutdownEndsWithManyPendingSettlements(t *testing.T) {
 		}
 	})
 }
-
-func TestJ13AnUnknownActionChangesNoJob(t *testing.T) {
-	b := newBench(t)
-	b.enqueue(job.Request{})
-	if ids, err := b.store.Change(t.Context(), "explode", job.Filter{}, 10); len(ids) > 0 || err != nil {
-		t.Errorf("changed %v, %v", ids, err)
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -124,6 +125,18 @@ func adminCases() []jobsCase {
 					}
 				}
 			}
+		}},
+		{name: "J13/an unknown action is refused", run: func(s *jobs) {
+			id := s.add(job.Insert{})
+			for _, unknown := range []job.Action{"", "Delete", "complete"} {
+				for _, states := range [][]job.State{nil, {job.Ready}} {
+					changed, err := s.Change(s.ctx, unknown, job.Filter{States: states}, 1)
+					if want := unknown.Check().Error(); len(changed) > 0 || err == nil || !strings.Contains(err.Error(), want) {
+						s.Errorf("Change(%q) changed %v: %v, want %s", unknown, changed, err, want)
+					}
+				}
+			}
+			s.in(id, job.Ready)
 		}},
 		{name: "J13/a filter on error text takes every character as it is", run: func(s *jobs) {
 			for _, text := range []string{"100% sure", "snake_case", `back\slash`, "it's", "Ünder"} {

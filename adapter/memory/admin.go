@@ -105,6 +105,9 @@ func unleased(r *job.Record) *job.Record {
 
 // Change implements job.Admin. It does not retry a job whose unique key now belongs to another job.
 func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
+	if err := action.Check(); err != nil {
+		return nil, err
+	}
 	if err := f.Check(); err != nil {
 		return nil, fmt.Errorf("memory: %w", err)
 	}

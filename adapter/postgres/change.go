@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -138,8 +137,8 @@ const changeLimit = 1000
 
 // Change implements job.Admin. Each 1,000 jobs are one transaction; with an error it returns the jobs changed before.
 func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
-	if action != job.ActionRetry && action != job.ActionCancel && action != job.ActionDelete {
-		return nil, fmt.Errorf("postgres: change: unknown action %q", action)
+	if err := action.Check(); err != nil {
+		return nil, err
 	}
 	if j.db.closed.Load() {
 		return nil, job.ErrClosed

@@ -112,6 +112,9 @@ WHERE u.queue = tenet_job.queue AND u.key = tenet_job.unique_key AND (u.until = 
 
 // Change implements job.Admin. It does not retry a job whose unique key now belongs to another job.
 func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
+	if err := action.Check(); err != nil {
+		return nil, err
+	}
 	var changed []string
 	err := s.write(ctx, "change", func(q querier) (err error) {
 		if err := tend(q, now()); err != nil { // others may have stored jobs in this transaction, which are at the gate

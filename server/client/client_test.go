@@ -122,6 +122,9 @@ func TestS7JobsAreTheSameThroughAServer(t *testing.T) {
 	if n, err := jobs.Count(ctx, job.Filter{IDs: ids[1:]}); err != nil || n != (api.JobCount{Count: len(ids) - 1, Exact: true}) {
 		t.Errorf("counted: %+v, %v", n, err)
 	}
+	if _, err := jobs.Change(ctx, "unknown", job.Filter{}, 10); err == nil || err.Error() != job.Action("unknown").Check().Error() {
+		t.Errorf("an unknown action: %v", err)
+	}
 	if changed, err := jobs.Change(ctx, job.ActionCancel, job.Filter{IDs: ids[:1]}, 10); err != nil || len(changed) != 1 {
 		t.Errorf("%v, %v", changed, err)
 	}

@@ -134,8 +134,8 @@ func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 
 // Change implements job.Admin. It changes at most 1,000 jobs at a time.
 func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
-	if limit < 1 {
-		return nil, nil
+	if err := action.Check(); err != nil || limit < 1 {
+		return nil, err
 	}
 	path := "/v1/jobs/actions/" + string(action)
 	if slices.Equal(f.States, []job.State{job.Dead}) { // the audit log then says what it is
