@@ -64,7 +64,7 @@ func (c *Case) Compare(set *policy.Set) (*Comparison, error) {
 	}
 	var events []Event
 	for _, e := range inOrder(w.events) {
-		if neededForReplay(&e) {
+		if neededForWhatIf(&e) {
 			events = append(events, e)
 		}
 	}

@@ -154,9 +154,14 @@ func storyOf(events []Event, policies map[string]*policy.Policy) *Story {
 				s.Result = e.Decision
 			}
 		}
-		if e.Type == JobTransition && s.Result == "unfinished" && (e.To == "dead" || e.To == "cancelled") { // by a lost lease or an operator
-			s.Result, s.Reason = decision.Stop.String(), string(e.Reason)
-			s.Attempts = max(s.Attempts, e.TotalAttempts)
+		if stopped := e.To == "dead" || e.To == "cancelled"; e.Type == JobTransition && s.Result != decision.Stop.String() {
+			switch {
+			case stopped: // by a lost lease, its handler or an operator
+				s.Result, s.Reason = decision.Stop.String(), string(e.Reason)
+				s.Attempts = max(s.Attempts, e.TotalAttempts)
+			case s.Result == decision.Done.String() && e.To != "completed": // snoozed by its handler, or lost
+				s.Result, s.Reason = "unfinished", string(e.Reason)
+			}
 		}
 		if e.Type == Idempotency && e.Action == hit && e.Detail == "" { // nothing ran, so there is no other decision
 			s.Result, s.Reason = decision.Done.String(), string(policy.ReasonIdempotencyHit)

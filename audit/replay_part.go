@@ -96,7 +96,7 @@ func (w *worksReader) add(ctx context.Context, l worksLine) error {
 	case err != nil:
 		w.unreadable++
 		return nil //nolint:nilerr // Verify says more
-	case !neededForReplay(&e):
+	case !neededForWhatIf(&e):
 		return nil
 	case e.WorkID == "":
 		w.named[e.PolicyRevision] = true
@@ -110,7 +110,7 @@ func (w *worksReader) add(ctx context.Context, l worksLine) error {
 	first := ""
 	err = w.source.Find(ctx, Query{WorkID: e.WorkID}, func(cursor string, line []byte) error {
 		other, err := ParseLine(line)
-		if err != nil || other.WorkID != e.WorkID || !neededForReplay(&other) {
+		if err != nil || other.WorkID != e.WorkID || !neededForWhatIf(&other) {
 			return nil //nolint:nilerr // the line is counted in its part
 		}
 		first = cursor

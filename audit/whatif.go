@@ -76,7 +76,7 @@ func WhatIf(ctx context.Context, s Source, set *policy.Set, o ReplayOptions) (*W
 		return nil, errors.New("audit: what if: the set of policies is nil")
 	}
 	o.Limit = cmp.Or(max(o.Limit, 0), defaultLimit)
-	w, err := gather(ctx, s, o.Spill, neededForReplay)
+	w, err := gather(ctx, s, o.Spill, neededForWhatIf)
 	if err != nil {
 		return nil, fmt.Errorf("audit: what if: %w", err)
 	}

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,6 +10,11 @@ import (
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/policy"
 )
+
+// neededForWhatIf selects the events that [WhatIf] reads: with those of a replay, the transitions of jobs that have not completed.
+func neededForWhatIf(e *Event) bool {
+	return neededForReplay(e) || e.Type == JobTransition && e.Reason != policy.ReasonSuccess
+}
 
 // target selects a policy.
 type target struct{ key, surface, category string }
@@ -25,6 +31,9 @@ type simulator struct {
 
 // work counts a call, a job, or each step of a transaction.
 func (s *simulator) work(events []Event) {
+	if !slices.ContainsFunc(events, func(e Event) bool { return e.Type != JobTransition }) {
+		return // nothing has been decided
+	}
 	s.parts(events, func(e *Event, steps []step, before, after workEnd) {
 		s.tallyOf(e).add(before, after, steps, s.verdicts)
 	})
@@ -80,6 +89,12 @@ func (s *simulator) steps(events []Event) (steps []step, sound bool) {
 		if e.Type == Hedge {
 			if f, judged, err := e.JudgedFrom(); err == nil && judged {
 				s.facts[e.Attempt] = f
+			}
+			continue
+		}
+		if n := len(steps); e.Type == JobTransition {
+			if n > 0 && steps[n-1].verdict.Action == decision.Done {
+				steps = steps[:n-1] // the attempt was snoozed, cancelled or lost
 			}
 			continue
 		}

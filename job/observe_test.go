@@ -158,6 +158,52 @@ func (panicky) Observe(_ context.Context, e *observe.Event) {
 	}
 }
 
+// TestT4ASnoozedJobHasNotSucceeded: the executor records a success, after which the job is scheduled again or cancelled.
+func TestT4ASnoozedJobHasNotSucceeded(t *testing.T) {
+	for name, c := range map[string]struct {
+		end    error
+		result string
+		want   audit.WhatIfCategory
+	}{
+		"snoozed":   {job.Snooze(time.Hour), "unfinished, snoozed", audit.WhatIfCategory{Works: 1, CannotKnow: 1}},
+		"cancelled": {job.Cancel("enough"), "stop, canceled", audit.WhatIfCategory{Works: 1, CannotKnow: 1}},
+		"completed": {nil, "done, success", audit.WhatIfCategory{Works: 1, Same: 1, Before: audit.Effort{Attempts: 1}, After: audit.Effort{Attempts: 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := context.Background()
+				var sink audit.MemorySink
+				log, err := audit.Open(ctx, &sink, audit.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := work(t, func(context.Context, job.Job[[]byte]) error { return c.end }, job.WithObserver(log))
+				id := b.enqueue(job.Request{})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				b.stop()
+				if err := log.Close(ctx); err != nil {
+					t.Fatal(err)
+				}
+				r, err := audit.WhatIf(ctx, &sink, policy.NewSet(policy.SetConfig{}), audit.ReplayOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(c.want, r.Total); diff != "" {
+					t.Error(diff)
+				}
+				story, err := audit.Explain(ctx, &sink, id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := story.Result + ", " + story.Reason; got != c.result {
+					t.Errorf("explained as %q, want %q", got, c.result)
+				}
+			})
+		})
+	}
+}
+
 func TestA2LostLeasesAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
