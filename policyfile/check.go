@@ -234,7 +234,9 @@ func (r *reader) list(n *yaml.Node, kind, path string) (any, bool) {
 	}
 	list := []any{}
 	for i, item := range n.Content {
-		if name, ok := r.name(target(item), kind, fmt.Sprintf("%s[%d]", path, i)); ok {
+		where, at := fmt.Sprintf("%s[%d]", path, i), placeOf(item)
+		r.fields[where] = field{key: at, value: at}
+		if name, ok := r.name(target(item), kind, where); ok {
 			list = append(list, name)
 		}
 	}

@@ -49,9 +49,9 @@ func ParseGraph(name string, data []byte) (*Graph, error) {
 	}
 	var refused *Error
 	listed := map[string]bool{}
-	for _, name := range g.Nodes {
+	for i, name := range g.Nodes {
 		if listed[name] {
-			refused = d.Refuse("nodes", fmt.Sprintf("%q is listed twice", short(name)), "remove one of the two")
+			refused = d.Refuse(fmt.Sprintf("nodes[%d]", i), fmt.Sprintf("%q is listed twice", short(name)), "remove one of the two")
 		}
 		listed[name] = true
 	}
