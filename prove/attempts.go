@@ -286,9 +286,9 @@ func namesFromCode(s *subject) *answer {
 	if h.Enabled && !builtinTrigger(h.TriggerName) {
 		names = append(names, "trigger "+h.TriggerName)
 	}
-	for _, ref := range []policy.BudgetRef{r.Budget, h.Budget} {
-		if _, known := s.budgets[ref.Name]; ref.Name != "" && !known {
-			names = append(names, "budget "+ref.Name)
+	for _, name := range s.asks() {
+		if _, known := s.budgets[name]; !known {
+			names = append(names, "budget "+name)
 		}
 	}
 	if len(names) == 0 {

@@ -73,3 +73,12 @@ func TestT1TheLongestPushbackIsOneThatTheCallWaitsFor(t *testing.T) {
 		t.Errorf("%s: %s: %+v", f.Verdict, f.Message, f.Counterexample)
 	}
 }
+
+func TestT1NoNameOfAHedgeThatIsOffMustComeFromCode(t *testing.T) {
+	for hedge, want := range map[string]bool{"enabled: false, ": false, "enabled: true, delay: 20ms, ": true} {
+		list := findings(t, "version: 1\ndeclared: {budgets: [global], triggers: [own]}\npolicies:\n  a.B: {hedge: {"+hedge+"trigger: own, budget: {name: global}}}\n", "")
+		if got := slices.ContainsFunc(list, func(f prove.Finding) bool { return f.Code == "names-from-code" }); got != want {
+			t.Errorf("hedge: {%s…}: %v, want %v", hedge, got, want)
+		}
+	}
+}
