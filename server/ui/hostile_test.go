@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -94,6 +95,36 @@ func TestU5ANameOfDotsIsNoStepInAPath(t *testing.T) {
 	has(t, s.post("do/queues/%2e%2e/pause", url.Values{"reason": {"x"}, "key": {"k"}}), ".. is paused.")
 	if !s.queue("..").Paused {
 		t.Error("the queue is open")
+	}
+}
+
+// TestU3QueuesNamedByDotsAreReachable: a browser takes . and .. for steps in a path, also when they are escaped.
+func TestU3QueuesNamedByDotsAreReachable(t *testing.T) {
+	s := newSite(t, nil)
+	names := []string{".", "..", "~..", "..."}
+	for _, name := range names {
+		s.enqueue(job.Request{Type: "t", Queue: name})
+	}
+	base, err := url.Parse(s.http.URL + "/ui/queues")
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow := func(page, link string) string {
+		t.Helper()
+		found := regexp.MustCompile(link).FindStringSubmatch(page)
+		if found == nil {
+			t.Fatalf("no link like %s", link)
+		}
+		to, err := base.Parse(strings.ReplaceAll(html.UnescapeString(found[1]), "%2E", "."))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.get(strings.TrimPrefix(to.RequestURI(), "/ui/"))
+	}
+	for _, name := range names {
+		page := follow(s.get("queues"), `<th scope="row"><a href="([^"]*)">`+regexp.QuoteMeta(name)+`</a>`)
+		has(t, page, "<title>Queue "+name+" ")
+		has(t, follow(page, `"(/ui/do/queues/[^"]*/pause[^"]*)"`), "<title>Pause "+name+"? ")
 	}
 }
 

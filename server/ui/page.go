@@ -74,11 +74,24 @@ func (u *UI) navigation(current string) []navGroup {
 
 // href returns a path under the prefix with a query of names and values.
 func (u *UI) href(path string, pairs ...string) string {
-	target := u.options.Prefix + "/" + path
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if ofDots(s) {
+			segments[i] = "~" + s
+		}
+	}
+	target := u.options.Prefix + "/" + strings.Join(segments, "/")
 	if query := params.Of(pairs...); len(query) > 0 {
 		target += "?" + query.Encode()
 	}
 	return target
+}
+
+// ofDots reports whether a segment of a path is . or .., which browsers take for a step also when it is escaped, or one of these after
+// tildes. In addresses of pages such a segment has one tilde more.
+func ofDots(segment string) bool {
+	dots := strings.TrimLeft(segment, "~")
+	return dots == "." || dots == ".."
 }
 
 var errNoPage = &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no page at this address.", Remedy: "Use the navigation, or search."}

@@ -26,6 +26,15 @@ func (u *UI) request(r *http.Request) *request {
 	return &request{Request: r, ui: u, query: r.URL.Query()}
 }
 
+// PathValue returns the name in a segment that href has made.
+func (r *request) PathValue(name string) string {
+	value := r.Request.PathValue(name)
+	if ofDots(value) {
+		return strings.TrimPrefix(value, "~")
+	}
+	return value
+}
+
 // context carries the browser's request to the transport.
 func (r *request) context() context.Context {
 	return context.WithValue(r.Context(), browserKey{}, r.Request)
