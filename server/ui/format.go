@@ -270,6 +270,7 @@ func shellWords(words []string) string {
 
 // shellWord quotes a word for a shell where it has to be. Control characters, which terminals act on as they are pasted, become escapes.
 func shellWord(word string) string {
+	word = strings.ReplaceAll(word, "\x00", "\uFFFD") // a shell would end the word there, and the command would name something else
 	if strings.ContainsFunc(word, controls) {
 		var b strings.Builder
 		for _, r := range word {

@@ -145,6 +145,10 @@ func TestU5ACommandLineHoldsNoControlCharacters(t *testing.T) {
 	if m := shownCommand.FindStringSubmatch(page); m == nil || html.UnescapeString(m[1]) != want {
 		t.Errorf("%q, want %s", m, want)
 	}
+	m := shownCommand.FindStringSubmatch(s.get("do/queues/a%00b/resume"))
+	if m == nil || strings.Contains(m[1], `\000`) { // at which a shell ends the word
+		t.Errorf("%q names queue a", m)
+	}
 }
 
 // awayJobs is a store whose searches fail, or panic, while it is away.
