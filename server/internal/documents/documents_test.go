@@ -172,6 +172,32 @@ func TestS1ARollbackPublishesAnew(t *testing.T) {
 	}
 }
 
+// TestS1ARollbackToABrokenRevisionIsRefused: an older program has published it, or one with other limits.
+func TestS1ARollbackToABrokenRevisionIsRefused(t *testing.T) {
+	s, store := newService(t)
+	publish(t, s, 0, first)
+	for i, body := range []string{"version: 2\n", "version: 1\npolicies:\n  a: {retry: {max_attempts: 3, jitter: none, backoff: 1s, overall_timeout: 500ms}}\n"} {
+		number := int64(2*i + 2)
+		d, err := store.Document(t.Context(), "shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Newest, d.Current = number, number
+		if _, err := store.Save(t.Context(), d, policystore.Revision{Document: "shop", Number: number, Hash: "h", Body: []byte(body), Created: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		publish(t, s, number, first)
+		p, err := s.Rollback(t.Context(), documents.Change{Name: "shop", Base: number + 1}, number)
+		var invalid *documents.InvalidError
+		if !errors.As(err, &invalid) || len(invalid.Faults) == 0 {
+			t.Errorf("%s: %+v, %v", body, p.Document, err)
+		}
+		if d, err := store.Document(t.Context(), "shop"); err != nil || d.Current != number+1 {
+			t.Errorf("%s: %+v, %v", body, d, err)
+		}
+	}
+}
+
 func TestS1AFrozenDocumentDoesNotChange(t *testing.T) {
 	s, _ := newService(t)
 	d := rollOut(t, s)

@@ -65,19 +65,27 @@ func (s *Service) Publish(ctx context.Context, c Change, body []byte, acceptWarn
 	if err != nil {
 		return Published{}, err
 	}
-	faults, err := proved(parsed)
+	faults, err := accepted(parsed, acceptWarnings)
 	if err != nil {
 		return Published{}, err
-	}
-	if slices.ContainsFunc(faults, broken) {
-		return Published{}, &InvalidError{Faults: faults, Cause: &policyfile.Error{Faults: faults}}
-	}
-	if len(faults) > 0 && !acceptWarnings {
-		return Published{}, &WarningsError{faults}
 	}
 	published, err := s.change(ctx, c, policystore.Revision{Hash: parsed.Set.Revision(), Body: body})
 	published.Warnings = faults
 	return published, err
+}
+
+// accepted returns the warnings of a document that may be published.
+func accepted(d *policyfile.Document, acceptWarnings bool) ([]policyfile.Fault, error) {
+	faults, err := proved(d)
+	switch {
+	case err != nil:
+		return nil, err
+	case slices.ContainsFunc(faults, broken):
+		return nil, &InvalidError{Faults: faults, Cause: &policyfile.Error{Faults: faults}}
+	case len(faults) > 0 && !acceptWarnings:
+		return nil, &WarningsError{faults}
+	}
+	return faults, nil
 }
 
 // proved lists the warnings of a document and the violations that it does not accept, in the order of their places.
@@ -112,13 +120,20 @@ func (s *Service) revision(ctx context.Context, name string, number int64) (*pol
 	return d, r, err
 }
 
-// Rollback publishes the content of an old revision anew. Its errors are those of Publish, and policystore.ErrNotFound.
+// Rollback publishes the content of an old revision anew, with its warnings. Its errors are otherwise those of Publish, and
+// policystore.ErrNotFound.
 func (s *Service) Rollback(ctx context.Context, c Change, to int64) (Published, error) {
-	old, err := s.store.Revision(ctx, c.Name, to)
+	parsed, old, err := s.revision(ctx, c.Name, to)
 	if err != nil {
 		return Published{}, err
 	}
-	return s.change(ctx, c, policystore.Revision{Hash: old.Hash, Body: old.Body, Restores: to})
+	faults, err := accepted(parsed, true)
+	if err != nil {
+		return Published{}, err
+	}
+	published, err := s.change(ctx, c, policystore.Revision{Hash: old.Hash, Body: old.Body, Restores: to})
+	published.Warnings = faults
+	return published, err
 }
 
 // change adds a revision and makes it the current one, the candidate of a rollout, or the one under trial.
