@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/tenetdev/tenet/internal/fields"
 )
 
 // Fault is an error or a warning about a document.
@@ -94,6 +96,15 @@ func newFaults(file, text string) *faults {
 	return &faults{file: file, lines: strings.Split(strings.ReplaceAll(text, "\r", "\n"), "\n"), bad: map[string]bool{}}
 }
 
+// joined returns the path of the entry of that name. A dot of the name is written as NUL, which names cannot hold, so that the paths of
+// two fields differ.
+func joined(path, name string) string {
+	return fields.Join(path, strings.ReplaceAll(name, ".", "\x00"))
+}
+
+// shown returns a path as people read it.
+func shown(path string) string { return strings.ReplaceAll(path, "\x00", ".") }
+
 // place is a position in a document.
 type place struct{ line, column int }
 
@@ -114,7 +125,7 @@ func (c *faults) append(f Fault, at place) {
 		f = Fault{Problem: fmt.Sprintf("more than %d faults", maxFaults), Remedy: "mend those above first"}
 		at = place{len(c.lines), 1}
 	}
-	f.File, f.Line, f.Column = c.file, max(at.line, 1), max(at.column, 1)
+	f.File, f.Path, f.Line, f.Column = c.file, shown(f.Path), max(at.line, 1), max(at.column, 1)
 	if f.Line <= len(c.lines) {
 		f.source = c.lines[f.Line-1]
 	}

@@ -60,7 +60,7 @@ func (d *Document) Outages() []Outage { return as[Prove](object(d.root, "prove")
 // the innermost object around it, else at the key's own object.
 func (d *Document) Locate(key policy.Key, field string) Fault {
 	for ; field != ""; field = field[:max(strings.LastIndexByte(field, '.'), 0)] {
-		if path, line := d.Origin(key, field); line > 0 {
+		if path, line := d.origin(key, field); line > 0 {
 			return d.LocatePath(path)
 		}
 	}
@@ -74,7 +74,7 @@ func (d *Document) Locate(key policy.Key, field string) Fault {
 // LocatePath is Locate for a full path, which it keeps.
 func (d *Document) LocatePath(path string) Fault {
 	at := around(d.fields, path).key
-	f := Fault{File: d.faults.file, Line: max(at.line, 1), Column: max(at.column, 1), Path: path}
+	f := Fault{File: d.faults.file, Line: max(at.line, 1), Column: max(at.column, 1), Path: shown(path)}
 	if lines := d.faults.lines; f.Line <= len(lines) {
 		f.source = lines[f.Line-1]
 	}
@@ -89,6 +89,11 @@ func (d *Document) Line(path string) int { return d.fields[path].key.line }
 // "retry.max_attempts", and the answer is a path in the document with its line. It is "" and 0 for a value that is
 // built in or comes from the catalog.
 func (d *Document) Origin(key policy.Key, field string) (path string, line int) {
+	path, line = d.origin(key, field)
+	return shown(path), line
+}
+
+func (d *Document) origin(key policy.Key, field string) (path string, line int) {
 	levels := d.surface[key.Surface()]
 	for _, named := range []policy.Key{key, policy.JobKey("", key.Name), {Namespace: key.Namespace}} { // as the set looks it up
 		if found, ok := d.levels[named]; ok && named.Surface() == key.Surface() {
@@ -138,9 +143,17 @@ func (r *reader) compiled(name string, root map[string]any, o Options) (*Documen
 	if err != nil {
 		return nil, fmt.Errorf("policyfile: %s: %w", name, err)
 	}
+	known := map[string]field{} // also by the paths that callers give; where two fields have the same, by that of the first
+	for path, f := range r.fields {
+		plain := shown(path)
+		if other, ok := known[plain]; plain != path && (!ok || cmp.Or(f.key.line-other.key.line, f.key.column-other.key.column) < 0) {
+			known[plain] = f
+		}
+	}
+	maps.Copy(known, r.fields)
 	return &Document{
 		Set: policy.NewSet(config), Warnings: faults.sorted(),
-		fields: r.fields, levels: c.levels, surface: c.surface, root: root, faults: faults,
+		fields: known, levels: c.levels, surface: c.surface, root: root, faults: faults,
 	}, nil
 }
 

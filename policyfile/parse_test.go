@@ -178,6 +178,31 @@ jobs: {j: {circuit: null}}
 	}
 }
 
+// TestP6FieldsWhosePathsReadAlikeHaveTheirOwnLines: jobs.mail.retry.timeout may belong to either type.
+func TestP6FieldsWhosePathsReadAlikeHaveTheirOwnLines(t *testing.T) {
+	d, err := Parse("doc.yaml", []byte("version: 1\njobs:\n  mail:\n    retry:\n      timeout: 1us\n  mail.retry:\n    timeout: 2us\n"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "jobs.mail.retry.timeout"
+	for i, line := range []int{5, 7} {
+		if w := d.Warnings[i]; w.Line != line || w.Path != path {
+			t.Errorf("%+v, want line %d", w, line)
+		}
+		key := policy.JobKey("q", []string{"mail", "mail.retry"}[i])
+		if at, n := d.Origin(key, "retry.timeout"); at != path || n != line {
+			t.Errorf("origin in line %d of %s, want %d", n, at, line)
+		}
+		if f := d.Locate(key, "retry.timeout"); f.Path != path || f.Line != line {
+			t.Errorf("located in line %d of %s, want %d", f.Line, f.Path, line)
+		}
+	}
+	faults := refuse(t, "version: 1\njobs:\n  mail: {retry: {timeout: -1}}\n  mail.retry: {timeout: 5s, retry: {timeout: 5s}}\nqueues:\n  mail: {retry: {budget: {name: none}}}\n  mail.retry: {budget: {cost: 2}}\n")
+	if len(faults) != 4 || faults[1].Line != 4 || faults[3].Line != 7 {
+		t.Errorf("%v", faults)
+	}
+}
+
 func TestP6AnItemOfAListHasItsOwnLine(t *testing.T) {
 	faults := refuse(t, "version: 1\nqueues:\n  mail:\n    limits:\n    - name: a\n      concurrency: 1\n      key:\n      - queue\n      - color\n")
 	if len(faults) != 1 || faults[0].Path != "queues.mail.limits[0].key[1]" || faults[0].Line != 9 || faults[0].Column != 9 {
