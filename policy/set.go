@@ -180,7 +180,11 @@ func (s *Set) Budgets() map[string]Budget { return maps.Clone(s.config.Budgets) 
 // Shared names what a policy of the set shares with other processes: "budget NAME", "circuit", "limit".
 func (s *Set) Shared(p *Policy) []string {
 	var parts []string
-	for _, ref := range []BudgetRef{p.Retry.Budget, p.Hedge.Budget} {
+	refs := []BudgetRef{p.Retry.Budget}
+	if p.Hedge.Enabled {
+		refs = append(refs, p.Hedge.Budget)
+	}
+	for _, ref := range refs {
 		if part := "budget " + ref.Name; s.config.Budgets[ref.Name].Scope == ScopeShared && !slices.Contains(parts, part) {
 			parts = append(parts, part)
 		}
