@@ -203,9 +203,9 @@ func TestJ15EachTickIsEnqueuedOnceAcrossWorkers(t *testing.T) {
 		var calls atomic.Int64
 		handler := func(context.Context, job.Job[[]byte]) error { calls.Add(1); return nil }
 		every := job.WithPeriodic(job.Periodic{Name: "report", Cron: "*/10 * * * *", Request: job.Request{Type: "t"}})
-		b := work(t, handler, every)
-		defer b.start(b.store, handler, every)()
-		defer b.start(b.store, handler, every)()
+		b := work(t, handler, every, job.WithPoll(time.Minute))
+		defer b.start(b.store, handler, every, job.WithPoll(time.Minute))()
+		defer b.start(b.store, handler, every, job.WithPoll(time.Minute))()
 		time.Sleep(time.Hour + time.Minute)
 		if calls.Load() != 6 {
 			t.Errorf("%d runs in an hour of ticks every ten minutes", calls.Load())

@@ -53,7 +53,7 @@ func TestJ15TicksAcrossDaylightSavingTime(t *testing.T) {
 			stop := b.start(electing(b), func(context.Context, job.Job[[]byte]) error {
 				ticks = append(ticks, time.Now().In(place).Format("15:04:05Z07:00"))
 				return nil
-			}, job.WithPeriodic(job.Periodic{Name: "p", Cron: c.cron, Location: place, Request: job.Request{Type: "t"}}))
+			}, job.WithPeriodic(job.Periodic{Name: "p", Cron: c.cron, Location: place, Request: job.Request{Type: "t"}}), job.WithPoll(time.Minute))
 			time.Sleep(3*time.Hour + time.Minute)
 			stop()
 			if diff := cmp.Diff(c.want, ticks); diff != "" {
@@ -136,7 +136,7 @@ func TestJ15TicksOfAnOutageByPolicy(t *testing.T) {
 			b := &bench{t: t, store: memory.Open().Jobs()}
 			var calls atomic.Int64
 			stop := b.start(store, func(context.Context, job.Job[[]byte]) error { calls.Add(1); return nil },
-				job.WithPeriodic(job.Periodic{Name: "p", Cron: "*/10 * * * *", Missed: missed, Request: job.Request{Type: "t"}}))
+				job.WithPeriodic(job.Periodic{Name: "p", Cron: "*/10 * * * *", Missed: missed, Request: job.Request{Type: "t"}}), job.WithPoll(20*time.Second))
 			time.Sleep(time.Minute)
 			store.room.Store(false)
 			before := calls.Load()
