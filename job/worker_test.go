@@ -244,12 +244,12 @@ func TestJ5SnoozeDoesNotCount(t *testing.T) {
 		calls := 0
 		b := work(t, func(context.Context, job.Job[[]byte]) error {
 			if calls++; calls < 4 {
-				return job.Snooze(time.Hour)
+				return job.Snooze(time.Minute)
 			}
 			return nil
 		}, job.WithRetryPolicy(steady(2)))
 		id := b.enqueue(job.Request{})
-		time.Sleep(4 * time.Hour)
+		time.Sleep(4 * time.Minute)
 		if r, history := b.get(id); r.State != job.Completed || r.Failures != 0 || len(history) != 4 {
 			t.Errorf("%s, attempts %d, %v", r.State, r.Failures, story(history))
 		}
