@@ -46,9 +46,9 @@ func collect(list []Option) options {
 // policy.ProducerKey), and names its policy in a provider's document.
 func WithName(name string) Option { return func(o *options) { o.name = name } }
 
-// WithProvider takes policies from a provider, which the engine asks again before every batch, and every 10 s while no worker is free. The engine asks for its steps
-// by the keys of policy.ConsumerKey and policy.ProducerKey, and finds its loop in the provider's document
-// (policy.SetProvider) by its name. While the document does not name the engine, the policy given to its constructor stays
+// WithProvider takes policies from a provider, which the engine asks again before every batch, and every 10 s while no worker is
+// free. The engine asks for its steps by the keys of policy.ConsumerKey and policy.ProducerKey, and finds its loop in the
+// provider's document (policy.SetProvider) by its name. While the document does not name the engine, the policy given to its constructor stays
 // in force. If the provider has no usable policy for a step, the step's last policy stays in force, unless the executor's
 // MissingPolicyMode says otherwise. If it panics, all policies stay in force, and the panic is logged. loop.timeout is read once,
 // when the run starts. A nil provider panics.

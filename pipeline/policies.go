@@ -40,7 +40,8 @@ type loop struct {
 	extra       map[string]any
 }
 
-// policies hold the policies in force. They are the provider of the engine's executor, and change only before batches and while no worker is free.
+// policies hold the policies in force. They are the provider of the engine's executor, and change only before batches and while no
+// worker is free.
 type policies struct {
 	name    string
 	kind    kind
