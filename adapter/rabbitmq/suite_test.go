@@ -14,6 +14,14 @@ import (
 
 var kinds = []string{rabbitmq.Quorum, rabbitmq.Classic}
 
+// restartOf is the restart of the suites: with -short only for quorum queues, because those of crash_test.go are classic then.
+func restartOf(kind string) func(*testing.T) {
+	if testing.Short() && kind != rabbitmq.Quorum {
+		return nil
+	}
+	return restart
+}
+
 func TestSource(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -23,7 +31,7 @@ func TestSource(t *testing.T) {
 					return pipelinetest.Queue{
 						Put:     func(t *testing.T, list ...*pipeline.Transaction) { put(t, o, list...) },
 						Source:  func(t *testing.T) pipeline.Source { return openSource(t, o) },
-						Restart: restart,
+						Restart: restartOf(kind),
 					}
 				},
 				Ordered: true, Counts: true, Timeout: 30 * time.Second,
@@ -43,7 +51,7 @@ func TestSink(t *testing.T) {
 					return pipelinetest.Target{
 						Sink:    func(t *testing.T) pipeline.Sink { return openSink(t, o) },
 						Taken:   taken.all,
-						Restart: restart,
+						Restart: restartOf(kind),
 					}
 				},
 				Ordered: true, Timeout: 30 * time.Second,

@@ -71,6 +71,13 @@ func (s *Server) make() error {
 	return s.Run()
 }
 
+// load makes a server load its code at once, from the folders of the applications that it runs. It would otherwise load module by
+// module, look for each in the folders of a hundred applications, most of them plugins, and take twice the time to start.
+const load = `-eval 'L = fun(L, A) -> case application:load(A) of ok ->
+	{ok, Needs} = application:get_key(A, applications), [L(L, B) || B <- Needs], ok; _ -> ok end end, L(L, rabbit),
+	All = [A || {A, _, _} <- application:loaded_applications()], code:add_pathsa([code:lib_dir(A) ++ "/ebin" || A <- All]),
+	code:ensure_modules_loaded([M || A <- All, {ok, Modules} <- [application:get_key(A, modules)], M <- Modules]).'`
+
 // answers reports whether the server takes AMQP connections.
 func (s *Server) answers() bool { return testserver.Says(s.ports.amqp, "AMQP\x00\x00\x09\x01", "") }
 
@@ -113,6 +120,7 @@ func (s *Server) command(name string) *exec.Cmd {
 		"RABBITMQ_ENABLED_PLUGINS_FILE="+s.path("plugins"), "RABBITMQ_CONF_ENV_FILE="+s.path("env"),
 		"RABBITMQ_CONFIG_FILE="+s.path("config"), "RABBITMQ_ADVANCED_CONFIG_FILE="+s.path("advanced"),
 		"RABBITMQ_ALLOW_INPUT=1", // no shell in between that would have to pass signals on
+		"ERL_AFLAGS="+load,
 		// One scheduler, which loads the code in half the time that several take, and leaves the other processors to the test.
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1 -noinput -kernel inet_dist_use_interface {127,0,0,1}",
 	)
