@@ -19,7 +19,7 @@ func TestS9APageOfJobsIsBoundedInBytes(t *testing.T) {
 	const jobs = pagePart + 10
 	list := make([]job.Request, jobs)
 	for i := range list {
-		list[i] = job.Request{Type: "big", Queue: "big", Payload: []byte(`"` + strings.Repeat("x", 60_000) + `"`)}
+		list[i] = job.Request{Type: "big", Queue: "big", Payload: []byte(`"` + strings.Repeat("x", pageBytes/pagePart) + `"`)}
 	}
 	if _, err := job.NewClient(e.db.Jobs()).EnqueueMany(t.Context(), list); err != nil {
 		t.Fatal(err)
