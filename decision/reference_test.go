@@ -72,6 +72,9 @@ func referenceCap(r *policy.Retry) int64 {
 
 func referenceBase(r *policy.Retry, i int) int64 {
 	d, m := double(int64(r.InitialBackoff)), factor(r.BackoffMultiplier)
+	if r.InitialBackoff == 0 || r.BackoffMultiplier == 1 {
+		i = 0 // no product differs
+	}
 	for range i {
 		if d.Mul(d, m); d.MantExp(nil) > 64 {
 			break // beyond every cap
