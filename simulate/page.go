@@ -10,13 +10,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
 //go:embed page.html page.svg
 var pageFiles embed.FS
 
-var pageTemplates = template.Must(template.ParseFS(pageFiles, "page.html", "page.svg"))
+var pageTemplates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.ParseFS(pageFiles, "page.html", "page.svg"))
+})
 
 // page is what the template shows.
 type page struct {
@@ -57,7 +60,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		}
 		p.Tables = append([]Table{faults}, p.Tables...)
 	}
-	if err := pageTemplates.ExecuteTemplate(w, "page.html", p); err != nil {
+	if err := pageTemplates().ExecuteTemplate(w, "page.html", p); err != nil {
 		return fmt.Errorf("simulate: write the page: %w", err)
 	}
 	return nil
@@ -87,7 +90,7 @@ func (r *Report) WriteSVG(w io.Writer) error {
 		at := placed{plot: p, X: float64(i%plotColumns) * (plotWidth + plotGap), Y: float64(i/plotColumns) * (plotHead + plotHeight + plotGap)}
 		drawing.Plots, drawing.Height = append(drawing.Plots, at), at.Y+plotHead+plotHeight
 	}
-	if err := pageTemplates.ExecuteTemplate(w, "page.svg", drawing); err != nil {
+	if err := pageTemplates().ExecuteTemplate(w, "page.svg", drawing); err != nil {
 		return fmt.Errorf("simulate: draw the plots: %w", err)
 	}
 	return nil

@@ -87,3 +87,16 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyAShellThatCompletesWaitsForCompletions(t *testing.T) {
+	for _, args := range [][]string{{"jobs", "list"}, {cobra.ShellCompRequestCmd, "jobs", "list"}, {cobra.ShellCompNoDescRequestCmd, "jobs", "list"}} {
+		a := &cli.App{Program: cli.Program{Args: args, AddCommands: addCommands}}
+		cmd, _, err := a.Root().Find([]string{"jobs", "list"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, registered := cmd.GetFlagCompletionFunc("queue"); registered != (args[0] != "jobs") {
+			t.Errorf("%v: the completion of --queue is registered: %v", args, registered)
+		}
+	}
+}

@@ -56,7 +56,8 @@ func main() {
 	os.Exit(p.Run(ctx))
 }
 
-// addCommands adds every command group and its completions to the root.
+// addCommands adds every command group to the root, and its completions when a shell asks for them, because to register them takes as
+// long as everything else here.
 func addCommands(a *cli.App, root *cobra.Command) {
 	root.AddCommand(limits.Command(a))
 	policyCommand := policies.Command(a)
@@ -65,5 +66,7 @@ func addCommands(a *cli.App, root *cobra.Command) {
 		dlq.Command(a), dlq.RedrivesCommand(a), queues.Command(a), flows.Command(a), periodic.Command(a), schema.Command(a), records.Command(a), auditlog.Command(a), simulation.Command(a))
 	root.AddCommand(pipelines.Commands(a)...)
 	root.AddCommand(serve.Command(a), serve.TokenCommand(a), serve.ClientsCommand(a))
-	complete.Add(a, root)
+	if len(a.Args) > 0 && (a.Args[0] == cobra.ShellCompRequestCmd || a.Args[0] == cobra.ShellCompNoDescRequestCmd) {
+		complete.Add(a, root)
+	}
 }

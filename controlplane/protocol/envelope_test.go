@@ -125,3 +125,12 @@ func TestKeysAsText(t *testing.T) {
 		t.Error("a short key was accepted")
 	}
 }
+
+func TestS4ADocumentsNameHasAtMost100Characters(t *testing.T) {
+	if err := protocol.CheckName(strings.Repeat("n", 100)); err != nil {
+		t.Error(err)
+	}
+	if protocol.CheckName(strings.Repeat("n", 101)) == nil {
+		t.Error("101 characters: accepted")
+	}
+}

@@ -40,12 +40,12 @@ const (
 // EventRevision is the type of the event that carries an envelope.
 const EventRevision = "revision"
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // CheckName refuses what cannot name a document: a name has 1 to 100 letters, digits, dots, underscores and hyphens, and
 // begins with a letter or digit.
 func CheckName(name string) error {
-	if !nameForm.MatchString(name) {
+	if len(name) > 100 || !nameForm.MatchString(name) {
 		return fmt.Errorf("protocol: document name %.120q: write 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit", name)
 	}
 	return nil
