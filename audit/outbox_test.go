@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
 )
 
 func TestA2OutboxReportsThatItIsNotForwarded(t *testing.T) {
@@ -81,17 +82,14 @@ func TestA2OutboxDeletesForwardedFiles(t *testing.T) {
 	sink := &flaky{}
 	sink.down.Store(true)
 	l := open(t, sink, Options{Mode: Outbox, Outbox: dir, Timeout: time.Minute})
-	text := strings.Repeat("x", 8000)
-	for n := range 5000 { // 40 MB: three files
-		e := failed(fmt.Sprint("call-", n), 1)
-		e.Decision.Err = errors.New(text)
-		l.Observe(bg, e)
-	}
-	if err := l.Append(bg, failed("last", 1)); err != nil { // after all the others
-		t.Fatal(err)
+	e := Event{Type: OperatorAction, Actor: "ann", Reason: policy.ReasonOperator, Detail: strings.Repeat("x", 800_000)}
+	for range 25 { // 20 MB: two files
+		if err := l.Record(bg, e); err != nil {
+			t.Fatal(err)
+		}
 	}
 	rotated := filepath.Join(dir, "outbox-*.jsonl")
-	if files, _ := filepath.Glob(rotated); len(files) != 2 {
+	if files, _ := filepath.Glob(rotated); len(files) != 1 {
 		t.Errorf("files while the sink is down: %v", files)
 	}
 	sink.down.Store(false)
@@ -103,7 +101,7 @@ func TestA2OutboxDeletesForwardedFiles(t *testing.T) {
 		t.Errorf("left: %v", files)
 	}
 	checkChains(t, sink.Events())
-	if n := len(only(sink.Events(), RetryAttempt)); n != 5001 {
+	if n := len(only(sink.Events(), OperatorAction)); n != 25 {
 		t.Errorf("%d events", n)
 	}
 }

@@ -57,7 +57,7 @@ func TestA6RedactionThatLengthensIsMeasured(t *testing.T) {
 	var sink MemorySink
 	l := open(t, &sink, Options{Redact: Redaction{Patterns: []*regexp.Regexp{regexp.MustCompile(`[0-9]`)}}})
 	defer closeLog(t, l)
-	if err := l.Record(bg, Event{Type: OperatorAction, Actor: "ann", Reason: policy.ReasonOperator, Detail: strings.Repeat("7", 400<<10)}); err == nil || !strings.Contains(err.Error(), "above the limit") {
+	if err := l.Record(bg, Event{Type: OperatorAction, Actor: "ann", Reason: policy.ReasonOperator, Detail: strings.Repeat("7", 100<<10)}); err == nil || !strings.Contains(err.Error(), "above the limit") {
 		t.Error(err)
 	}
 }

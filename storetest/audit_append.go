@@ -41,7 +41,7 @@ func auditAppendCases() []auditCase {
 		{name: "A2/an append whose outcome is unknown is repeated", run: repeatUnknown},
 		{name: "A2/a large batch is stored as a whole", run: func(s *sink) {
 			c := newChain("c")
-			all := c.take(sized(10_000, 2_000))
+			all := c.take(sized(10_000, 1_100))
 			s.append(all...)
 			s.holds(s.read(""), all...)
 			s.headsAre(c.head)
