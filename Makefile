@@ -21,7 +21,7 @@ ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 # several times as long; those that run the go command find there what vet has compiled. Make soak runs the concurrent ones with it.
 # Of SQLite's store and of the audit log, whose tests are many, the cases in which goroutines meet run with it too.
 PLAIN = . ./cmd/tenet ./server/ui ./adapter/sqlite ./audit ./cmd/tenet/internal/{dlq,gen,jobline,jobs,open,policies,policyimport,records,release} \
-	./prove ./simulate ./amplify ./policyfile ./bench/outage
+	./prove ./simulate ./amplify ./policyfile ./rollout ./bench/outage
 
 # The race detector leaves out the C code of SQLite, translated to Go, the server of NATS, tables and codecs. Without
 # inlining, compilers take two thirds of the time, and tests as long as with it. Nobody debugs these programs, so that they are linked
