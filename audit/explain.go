@@ -135,7 +135,8 @@ func inOrder(events []Event) []Event {
 func storyOf(events []Event, policies map[string]*policy.Policy) *Story {
 	first := &events[0]
 	s := &Story{WorkID: first.WorkID, Result: "unfinished", Steps: []Step{}}
-	before := 0 // attempts of a transaction's earlier steps
+	before := 0   // attempts of a transaction's earlier steps
+	decided := "" // the surface of the last decision
 	for i := range events {
 		e := &events[i]
 		s.Surface, s.Key, s.Category = cmp.Or(s.Surface, e.Surface), cmp.Or(s.Key, e.Key), cmp.Or(s.Category, e.Category)
@@ -143,7 +144,7 @@ func storyOf(events []Event, policies map[string]*policy.Policy) *Story {
 		s.CorrelationID, s.TraceID = cmp.Or(s.CorrelationID, e.CorrelationID), cmp.Or(s.TraceID, e.TraceID)
 		s.PolicyID, s.Revision = cmp.Or(e.PolicyID, s.PolicyID), cmp.Or(e.PolicyRevision, s.Revision)
 		if isDecision(e.Type) {
-			s.Reason = string(e.Reason)
+			s.Reason, decided = string(e.Reason), e.Surface
 			if e.Surface == string(policy.SurfaceStep) && s.Result != "unfinished" {
 				before = s.Attempts
 			}
@@ -159,7 +160,7 @@ func storyOf(events []Event, policies map[string]*policy.Policy) *Story {
 			case stopped: // by a lost lease, its handler or an operator
 				s.Result, s.Reason = decision.Stop.String(), string(e.Reason)
 				s.Attempts = max(s.Attempts, e.TotalAttempts)
-			case s.Result == decision.Done.String() && e.To != "completed": // snoozed by its handler, or lost
+			case decided == string(policy.SurfaceJob) && s.Result == decision.Done.String() && e.To != "completed": // snoozed by its handler, or lost
 				s.Result, s.Reason = "unfinished", string(e.Reason)
 			}
 		}

@@ -31,21 +31,28 @@ type simulator struct {
 
 // work counts a call, a job, or each step of a transaction.
 func (s *simulator) work(events []Event) {
-	if !slices.ContainsFunc(events, func(e Event) bool { return e.Type != JobTransition }) {
-		return // nothing has been decided
-	}
 	s.parts(events, func(e *Event, steps []step, before, after workEnd) {
 		s.tallyOf(e).add(before, after, steps, s.verdicts)
 	})
 }
 
-// parts walks through a call, a job, or each step of a transaction, and calls visit with its last event. After a step that would
-// have ended differently, later steps are unknown: they might not have run.
+// parts walks through a call, a job, or each step of a transaction, and calls visit with its last event that is not a transition:
+// another worker may have reported a transition, under its own policies. After a step that would have ended differently, later steps
+// are unknown: they might not have run.
 func (s *simulator) parts(events []Event, visit func(e *Event, steps []step, before, after workEnd)) {
 	diverged := false
-	for len(events) > 0 {
+	for {
+		first := slices.IndexFunc(events, func(e Event) bool { return e.Type != JobTransition })
+		if first < 0 {
+			return
+		}
+		events = events[first:]
 		n := stepEnd(events)
-		e := &events[n-1]
+		last := n - 1
+		for events[last].Type == JobTransition {
+			last--
+		}
+		e := &events[last]
 		steps, sound := s.steps(events[:n])
 		before, after := s.ends(steps, sound, e)
 		if diverged {
@@ -58,11 +65,11 @@ func (s *simulator) parts(events []Event, visit func(e *Event, steps []step, bef
 }
 
 // stepEnd returns how many of the events, from the first, belong to the same step. Each step of a transaction has its own key
-// and attempts, and starts over with every delivery. Calls and jobs are one step.
+// and attempts, and starts over with every delivery. Calls and jobs are one step. A transition belongs to the step before it.
 func stepEnd(events []Event) int {
 	transaction := events[0].Surface == string(policy.SurfaceStep)
 	n := 1
-	for n < len(events) && events[n].Key == events[0].Key {
+	for n < len(events) && (events[n].Key == events[0].Key || events[n].Type == JobTransition) {
 		if before := &events[n-1]; transaction && isDecision(before.Type) && before.Decision != decision.Retry.String() {
 			break
 		}

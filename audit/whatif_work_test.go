@@ -167,3 +167,44 @@ func TestT5ASnoozedAttemptDoesNotEndAJob(t *testing.T) {
 		}
 	}
 }
+
+// TestT4ATransitionIsNoWorkOfItsOwn: a pipeline's job lost its lease, which a worker of the store reports. The number of the
+// transition is that of the job, and the numbers of decisions are those of the transaction.
+func TestT4ATransitionIsNoWorkOfItsOwn(t *testing.T) {
+	lost := Event{Type: JobTransition, WorkID: "a", Surface: string(policy.SurfaceJob), Key: "job/mail.send", From: "running", To: "ready", Reason: policy.ReasonLeaseExpired}
+	process := Event{
+		Type: CallSucceeded, WorkID: "a", Surface: string(policy.SurfaceStep), Key: "consumer/c.process",
+		MatchedRule: decision.RuleSuccess, Decision: "done", Reason: policy.ReasonSuccess, StateNumber: 1, StateLimit: 1,
+	}
+	success := process
+	success.Key = "consumer/c.success"
+	for name, events := range map[string][]Event{
+		"before": {lost, process, success}, "between": {process, lost, success}, "after": {process, success, lost},
+	} {
+		s := &simulator{set: policy.NewSet(policy.SetConfig{}), resolved: map[target]*policy.Policy{}, tallies: map[target]*keyTally{}}
+		s.work(events)
+		for of, tally := range s.tallies {
+			if len(s.tallies) != 2 || tally.Works != 1 || tally.Same != 1 {
+				t.Errorf("%s: %s %+v", name, of.key, tally.WhatIfCategory)
+			}
+		}
+		if got := storyOf(events, nil); got.Result != "done" {
+			t.Errorf("%s: explained as %s, %s", name, got.Result, got.Reason)
+		}
+	}
+}
+
+// TestT4ALostJobIsCountedUnderTheKeyOfItsDecisions: the worker that reports the lost lease has other policies.
+func TestT4ALostJobIsCountedUnderTheKeyOfItsDecisions(t *testing.T) {
+	done := Event{
+		Type: CallSucceeded, WorkID: "a", Surface: string(policy.SurfaceJob), Key: "mail", Category: "RETRY_API_REQUEST",
+		MatchedRule: decision.RuleSuccess, Decision: "done", Reason: policy.ReasonSuccess, StateNumber: 1, StateLimit: 1,
+	}
+	lost := Event{Type: JobTransition, WorkID: "a", Surface: done.Surface, Key: "job/mail.send", From: "running", To: "ready", Reason: policy.ReasonLeaseExpired}
+	s := &simulator{set: policy.NewSet(policy.SetConfig{}), resolved: map[target]*policy.Policy{}, tallies: map[target]*keyTally{}}
+	s.work([]Event{done, lost})
+	tally := s.tallies[target{done.Key, done.Surface, done.Category}]
+	if len(s.tallies) != 1 || tally == nil || tally.CannotKnow != 1 {
+		t.Errorf("%+v", s.tallies)
+	}
+}
