@@ -123,7 +123,7 @@ func (r *reader) unknown(at place, t reflect.Type, path, name string) {
 	}
 	where := path
 	if fields.BadName(name) == "" {
-		where = fields.Join(path, short(name))
+		where = joined(path, short(name))
 	}
 	r.faults.add(at, where, fmt.Sprintf("unknown field %q", short(name)), remedy)
 }

@@ -201,6 +201,10 @@ func TestP6FieldsWhosePathsReadAlikeHaveTheirOwnLines(t *testing.T) {
 	if len(faults) != 4 || faults[1].Line != 4 || faults[3].Line != 7 {
 		t.Errorf("%v", faults)
 	}
+	faults = refuse(t, "version: 1\njobs:\n  mail:\n    retry.retry_on: [timeout]\n    retry: {retry_on: [timeout], abort_on: [timeout]}\n")
+	if len(faults) != 2 || faults[0].Line != 4 || faults[1].Line != 5 {
+		t.Errorf("%v", faults)
+	}
 }
 
 func TestP6AnItemOfAListHasItsOwnLine(t *testing.T) {
