@@ -82,3 +82,21 @@ func TestT1NoNameOfAHedgeThatIsOffMustComeFromCode(t *testing.T) {
 		}
 	}
 }
+
+// TestT1FindingsWhosePathsReadAlikeAreBothReported: jobs.mail.retry.budget may belong to either type.
+func TestT1FindingsWhosePathsReadAlikeAreBothReported(t *testing.T) {
+	lines := map[int]bool{}
+	for _, f := range findings(t, `version: 1
+budgets: {small: {kind: token_bucket, capacity: 1, refill_per_second: 1}}
+jobs:
+  mail: {retry: {budget: {name: small, cost: 2}}}
+  mail.retry: {budget: {name: small, cost: 3}}
+`, "") {
+		if f.Code == "budget-never-admits" && f.Verdict == prove.Violated {
+			lines[f.Line] = true
+		}
+	}
+	if !lines[4] || !lines[5] {
+		t.Errorf("reported in lines %v", lines)
+	}
+}

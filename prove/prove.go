@@ -31,7 +31,13 @@ type prover struct {
 	budgets  map[string]policy.Budget
 	subjects []subject
 	findings []Finding
-	seen     map[[2]string]bool // codes and paths of violations
+	seen     map[violation]bool
+}
+
+// violation identifies a violation. The paths of two fields may read alike.
+type violation struct {
+	code, path string
+	line       int
 }
 
 // Document checks every rule on a document, and on a call graph unless that is nil. The findings are in the order of their places
@@ -41,7 +47,7 @@ func Document(d *policyfile.Document, graph *policyfile.Graph) ([]Finding, error
 	if d == nil {
 		return nil, errors.New("prove: Document: the document is nil")
 	}
-	p := &prover{document: d, budgets: d.Set.Budgets(), seen: map[[2]string]bool{}}
+	p := &prover{document: d, budgets: d.Set.Budgets(), seen: map[violation]bool{}}
 	p.collect()
 	p.findings = make([]Finding, 0, len(rules)/2*len(p.subjects)+len(p.budgets)) // of most policies, about half of the rules
 	for i := range p.subjects {
@@ -135,10 +141,11 @@ func (p *prover) locate(s *subject, field string) policyfile.Fault {
 func (p *prover) add(r *Rule, at policyfile.Fault, a *answer) {
 	f := Finding{Code: r.Code, Severity: r.Severity, Verdict: Holds, Message: a.message, Path: at.Path, Line: at.Line, Column: at.Column}
 	if a.violated {
-		if p.seen[[2]string{r.Code, at.Path}] {
+		this := violation{r.Code, at.Path, at.Line}
+		if p.seen[this] {
 			return
 		}
-		p.seen[[2]string{r.Code, at.Path}] = true
+		p.seen[this] = true
 		f.Verdict, f.Counterexample = Violated, a.example
 	}
 	f.Fault = at
