@@ -143,7 +143,8 @@ func (r *reader) compiled(name string, root map[string]any, o Options) (*Documen
 	if err != nil {
 		return nil, fmt.Errorf("policyfile: %s: %w", name, err)
 	}
-	known := map[string]field{} // also by the paths that callers give; where two fields have the same, by that of the first
+	// Callers give paths with dots only. Where two fields have the same, it is that of the one without a dot in its name, or of the first.
+	known := map[string]field{}
 	for path, f := range r.fields {
 		plain := shown(path)
 		if other, ok := known[plain]; plain != path && (!ok || cmp.Or(f.key.line-other.key.line, f.key.column-other.key.column) < 0) {
