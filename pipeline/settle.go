@@ -137,13 +137,20 @@ func (r *run) giveBack(list []Delivery) {
 	r.mu.Lock()
 	r.summary.Redelivered += len(list)
 	r.mu.Unlock()
-	for _, d := range list {
-		r.flow(observe.Flow{Outcome: string(Redelivered)})
-		r.callEnded(Ended{Delivery: d, Outcome: Redelivered, Err: ErrShutdown})
+	nackNext := func(n int) {
 		r.mu.Lock()
-		r.nack(giveBack{delivery: d})
+		defer r.mu.Unlock()
+		for _, d := range list[:n] {
+			r.nack(giveBack{delivery: d})
+		}
+		list = list[n:]
 		r.settleLate()
-		r.mu.Unlock()
+	}
+	defer func() { nackNext(len(list)) }() // the function of WithEnded may end this goroutine
+	for len(list) > 0 {
+		r.flow(observe.Flow{Outcome: string(Redelivered)})
+		r.callEnded(Ended{Delivery: list[0], Outcome: Redelivered, Err: ErrShutdown})
+		nackNext(1)
 	}
 }
 

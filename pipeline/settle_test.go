@@ -214,6 +214,20 @@ func TestL9AnEndThatHangsDoesNotBlockTheEndOfARun(t *testing.T) {
 	})
 }
 
+func TestL9AnEndThatEndsTheGoroutineLeavesNoDeliveryBehind(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := newScripted(answer{ids: []string{"a", "b", "c"}}, answer{err: pipeline.ErrEnd})
+		s := &script{process: map[string][]act{"a": {{takes: time.Minute}}}}
+		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
+		defer cancel()
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 3), quiet, pipeline.WithGrace(time.Second),
+			pipeline.WithEnded(func(pipeline.Ended) { runtime.Goexit() })).Run(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || summary.Redelivered != 3 || len(source.nacked) != 3 {
+			t.Errorf("%+v, %v, given back: %v", summary, err, source.nacked)
+		}
+	})
+}
+
 func TestL7ADeliveryIsExtendedWhileItsEndIsTold(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		source := newScripted(answer{ids: []string{"a"}}, answer{err: pipeline.ErrEnd})
