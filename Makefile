@@ -4,9 +4,9 @@ GOLANGCI_LINT_VERSION := v2.15.0
 BIN := $(CURDIR)/.bin
 
 .DEFAULT_GOAL := help
-# The packages are installed while vet runs.
+# Raced and plain tests run beside each other.
 MAKEFLAGS += --jobs=2
-.PHONY: help build packages test raced meeting plain soak check cover lint generate tidy fuzz bench grid screenshots demo
+.PHONY: help build packages test raced meeting plain soak format check cover lint generate tidy fuzz bench grid screenshots demo
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -18,7 +18,7 @@ build: ## build the tenet binary into the current folder
 ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 
 # Tests whose subject is one goroutine, or a process or browser that runs for long, do without the race detector, under which they take
-# several times as long; those that run the go command find there what vet has compiled. Make soak runs the concurrent ones with it.
+# several times as long. Make soak runs the concurrent ones with it.
 # Of SQLite's store and of the audit log, whose tests are many, the cases in which goroutines meet run with it too.
 PLAIN = . ./cmd/tenet ./server/ui ./adapter/sqlite ./audit ./cmd/tenet/internal/{dlq,gen,jobline,jobs,open,policies,policyimport,records,release} \
 	./prove ./simulate ./amplify ./policyfile ./rollout ./bench/outage
@@ -38,15 +38,15 @@ RACED = $(LONG) $$(go list $(ALL) | grep -vxF "$$(go list $(PLAIN))")
 packages: ## install the Debian packages whose programs tests run, where they are missing: a minute the first time, as root
 	go run ./internal/debian/install
 
-test: packages check raced plain meeting ## vet, race tests, command-line scripts, import rules, stale documents: about ten minutes on two cores, and up to five more the first time
+test: packages format raced plain meeting ## vet, race tests, command-line scripts, import rules, stale documents: about ten minutes on two cores, and up to five more the first time
 
 # Without GORACE, each process with the race detector would take a second to exit. Compilers, tests and commands of scripts end before
 # it pays to collect their garbage.
 raced meeting plain: export GOGC = 400
 raced meeting: export GOFLAGS = $(RACE)
 raced meeting: export GORACE = atexit_sleep_ms=0
-raced: packages check
-	go test -vet=off -short -p 3 -parallel 8 -timeout 40m $(RACED)
+raced: packages format
+	go test -vet=all -short -p 3 -parallel 8 -timeout 40m $(RACED)
 
 # After plain, because raced has compiled most of it by then.
 meeting: plain
@@ -54,17 +54,18 @@ meeting: plain
 	go test -vet=off -short -parallel 8 -timeout 40m -run '/^(J1|J7|J12|J19|J23|I3|I5)$$' ./adapter/sqlite
 
 plain: export GOFLAGS = $(shell go env GOFLAGS) -ldflags=-w
-plain: packages check
-	go test -vet=off -short -p 1 -parallel 8 -timeout 40m $(PLAIN)
+plain: packages format
+	go test -vet=all -short -p 1 -parallel 8 -timeout 40m $(PLAIN)
 
 soak: ## all tests at full size, without -short, those of the benchmarks too: about an hour
 	go test -timeout 2h -p 1 $(ALL) ./bench/...
 	go test -race -short -timeout 2h -p 1 . ./cmd/tenet ./server/ui ./adapter/sqlite ./audit
 
-# Vet compiles all that is imported, in four fifths of the time with less garbage collection. Lint looks at the benchmarks too.
-check: ## formatting and vet: a minute
+format:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
-	GOGC=400 go vet $(ALL)
+
+check: format ## formatting and vet, without tests: a minute
+	go vet $(ALL)
 
 cover: ## statement coverage of the core packages
 	go test -cover ./policy ./decision ./classify ./budget ./circuit ./hedge ./retry ./policyfile ./controlplane
