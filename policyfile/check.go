@@ -236,8 +236,11 @@ func (r *reader) list(n *yaml.Node, kind, path string) (any, bool) {
 	for i, item := range n.Content {
 		where, at := fmt.Sprintf("%s[%d]", path, i), placeOf(item)
 		r.fields[where] = field{key: at, value: at}
-		if name, ok := r.name(target(item), kind, where); ok {
+		switch name, ok := r.name(target(item), kind, where); {
+		case ok:
 			list = append(list, name)
+		case kind == "":
+			list = append(list, "") // later items keep their indices
 		}
 	}
 	return list, true

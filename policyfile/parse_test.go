@@ -212,6 +212,10 @@ func TestP6AnItemOfAListHasItsOwnLine(t *testing.T) {
 	if len(faults) != 1 || faults[0].Path != "queues.mail.limits[0].key[1]" || faults[0].Line != 9 || faults[0].Column != 9 {
 		t.Errorf("%+v", faults)
 	}
+	faults = refuse(t, "version: 1\nqueues:\n  mail:\n    limits:\n    - name: a\n      concurrency: 1\n      key:\n      - 7\n      - color\n")
+	if len(faults) != 2 || faults[1].Path != "queues.mail.limits[0].key[1]" || faults[1].Line != 9 {
+		t.Errorf("behind an invalid item: %+v", faults)
+	}
 	_, err := ParseGraph("graph.yaml", []byte("version: 1\nnodes:\n- a\n- b\n- a\nedges:\n- {from: a, to: b, attempts: 1}\n"))
 	if err == nil || !strings.HasPrefix(err.Error(), "graph.yaml:5:3: nodes[2]: ") {
 		t.Error(err)
