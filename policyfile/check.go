@@ -23,7 +23,7 @@ var (
 // numbers float64, durations float64 seconds, an explicit none is nil. Faulty fields are left out.
 type reader struct {
 	faults     *faults
-	fields     map[string]field // by path, see joined
+	fields     map[string]field // by path, see EntryPath
 	clamped    map[string]bool  // paths whose values were clamped to the range of their Go types
 	references []reference
 	deprecated map[string]string // see fields.Deprecated
@@ -61,11 +61,11 @@ func (r *reader) outline(n *yaml.Node, path string) {
 		case !ok:
 			r.faults.add(at, path, "expected a string as key, found "+kindName(key), "put the key in quotes")
 		case seen[name] != 0:
-			r.faults.add(at, joined(path, short(name)), fmt.Sprintf("given twice, first in line %d", seen[name]), "keep one of the two")
+			r.faults.add(at, EntryPath(path, short(name)), fmt.Sprintf("given twice, first in line %d", seen[name]), "keep one of the two")
 		default:
 			seen[name] = n.Content[i].Line
 		}
-		r.outline(n.Content[i+1], joined(path, short(name)))
+		r.outline(n.Content[i+1], EntryPath(path, short(name)))
 	}
 }
 
@@ -123,7 +123,7 @@ func (r *reader) unknown(at place, t reflect.Type, path, name string) {
 	}
 	where := path
 	if fields.BadName(name) == "" {
-		where = joined(path, short(name))
+		where = EntryPath(path, short(name))
 	}
 	r.faults.add(at, where, fmt.Sprintf("unknown field %q", short(name)), remedy)
 }
@@ -182,7 +182,7 @@ func (r *reader) entries(n *yaml.Node, t reflect.Type, path string) (any, bool) 
 		if !ok {
 			continue
 		}
-		where := joined(path, name)
+		where := EntryPath(path, name)
 		if seen[name] {
 			continue // outline has reported it
 		}

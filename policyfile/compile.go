@@ -149,7 +149,7 @@ func (c *compiler) budgets() {
 	c.parts.Budgets = map[string]policy.Budget{}
 	for name, values := range entries(c.root, "budgets") {
 		b := as[policy.Budget](values)
-		c.judge([]level{{path: joined("budgets", name)}}, b.Check(), nil)
+		c.judge([]level{{path: EntryPath("budgets", name)}}, b.Check(), nil)
 		c.parts.Budgets[name] = b.Normalize()
 	}
 }
@@ -158,7 +158,7 @@ func (c *compiler) calls() {
 	defaults := c.defaults("calls")
 	inherited := c.base(policy.SurfaceCall, defaults)
 	for name, values := range entries(c.root, "policies") {
-		c.draft(policy.ParseKey(name), []level{{path: joined("policies", name), values: values}, defaults}, inherited)
+		c.draft(policy.ParseKey(name), []level{{path: EntryPath("policies", name), values: values}, defaults}, inherited)
 	}
 }
 
@@ -204,13 +204,13 @@ func (c *compiler) jobs() {
 		c.faults.add(c.fields["defaults.jobs.limits"].key, "defaults.jobs.limits", "a limit belongs to one queue or type", "write it under queues or jobs")
 	}
 	for name, values := range entries(c.root, "jobs") {
-		typeLevels[name] = c.jobLevel(joined("jobs", name), values)
+		typeLevels[name] = c.jobLevel(EntryPath("jobs", name), values)
 		c.jobLimits(policy.LimitScope{Type: name}, typeLevels[name].path, values)
 		ofTypes[name] = c.draft(policy.JobKey("", name), []level{typeLevels[name], defaults}, inherited)
 	}
 	for queue, values := range entries(c.root, "queues") {
 		c.parts.Queues[queue] = as[policy.Queue](values)
-		queueLevel := c.jobLevel(joined("queues", queue), values)
+		queueLevel := c.jobLevel(EntryPath("queues", queue), values)
 		c.jobLimits(policy.LimitScope{Queue: queue}, queueLevel.path, values)
 		ofQueue := c.draft(policy.JobKey(queue, ""), []level{queueLevel, defaults}, inherited)
 		for name := range entries(c.root, "jobs") {
@@ -259,7 +259,7 @@ func (c *compiler) pipelines() {
 	}
 	c.parts.Consumers = map[string]policy.Consumer{}
 	for name, values := range entries(c.root, "consumers") {
-		path := joined("consumers", name)
+		path := EntryPath("consumers", name)
 		settled, found := settleEmptyQueue(values)
 		consumer := as[policy.Consumer](settled)
 		c.judge([]level{{path: path}}, append(found, policy.Consumer{Loop: consumer.Loop}.Check(limits)...), nil)
@@ -268,7 +268,7 @@ func (c *compiler) pipelines() {
 	}
 	c.parts.Producers = map[string]policy.Producer{}
 	for name, values := range entries(c.root, "producers") {
-		path := joined("producers", name)
+		path := EntryPath("producers", name)
 		producer := as[policy.Producer](values)
 		c.judge([]level{{path: path}}, policy.Producer{Loop: producer.Loop}.Check(limits), nil)
 		steps(path, values, producerSteps, policy.ProducerKey)

@@ -96,9 +96,9 @@ func newFaults(file, text string) *faults {
 	return &faults{file: file, lines: strings.Split(strings.ReplaceAll(text, "\r", "\n"), "\n"), bad: map[string]bool{}}
 }
 
-// joined returns the path of the entry of that name. A dot of the name is written as NUL, which names cannot hold, so that the paths of
-// two fields differ.
-func joined(path, name string) string {
+// EntryPath returns the path of the entry of that name in the object at path, for [Document.LocatePath], [Document.Line] and
+// [Document.ValuesAt]. A dot of the name is written as NUL, which names cannot hold, so that the paths of two fields differ.
+func EntryPath(path, name string) string {
 	return fields.Join(path, strings.ReplaceAll(name, ".", "\x00"))
 }
 

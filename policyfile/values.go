@@ -52,7 +52,7 @@ func (d *Document) ValuesAt(path string, object any) []Value {
 	fields.Each("", reflect.ValueOf(object), func(field string, v reflect.Value) {
 		value := Value{Field: field, Text: fields.Text(v)}
 		if line := d.Line(fields.Join(path, field)); line > 0 {
-			value.Path, value.Line = fields.Join(path, field), line
+			value.Path, value.Line = shown(fields.Join(path, field)), line
 		}
 		list = append(list, value)
 	})

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/policy"
@@ -98,5 +100,26 @@ jobs:
 	}
 	if !lines[4] || !lines[5] {
 		t.Errorf("reported in lines %v", lines)
+	}
+}
+
+// TestT1FindingsOfNamesWithDotsAreInTheirOwnLines: budgets.b.scope may be a budget or a field of one, and so on.
+func TestT1FindingsOfNamesWithDotsAreInTheirOwnLines(t *testing.T) {
+	lines := map[string]int{}
+	for _, f := range findings(t, `version: 1
+budgets:
+  b: {kind: unlimited, scope: process}
+  b.scope: {kind: unlimited}
+consumers:
+  a.b.loop.timeout: {}
+  a.b: {loop: {timeout: 1s}, steps: {process: {retry: {max_attempts: 3, backoff: 2s, jitter: none}}}}
+`, "") {
+		if f.Verdict == prove.Violated {
+			lines[f.Code+" "+f.Path] = f.Line
+		}
+	}
+	want := map[string]int{"budget-never-binds budgets.b": 3, "budget-never-binds budgets.b.scope": 4, "attempt-unreachable consumers.a.b.loop.timeout": 7}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Error(diff)
 	}
 }

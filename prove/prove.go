@@ -124,18 +124,9 @@ func (p *prover) check(r *Rule, s *subject) {
 	}
 	at := p.document.Locate(s.key, "")
 	if a.violated {
-		at = p.locate(s, a.field)
+		at = p.document.Locate(s.key, a.field)
 	}
 	p.add(r, at, a)
-}
-
-// locate finds a field of a policy, or of the engine around a step.
-func (p *prover) locate(s *subject, field string) policyfile.Fault {
-	if engine, ok := strings.CutPrefix(field, "loop."); ok {
-		kind, name, _ := strings.Cut(s.key.Namespace, "/")
-		return p.document.LocatePath(kind + "s." + name + ".loop." + engine)
-	}
-	return p.document.Locate(s.key, field)
 }
 
 func (p *prover) add(r *Rule, at policyfile.Fault, a *answer) {
@@ -167,7 +158,7 @@ func (p *prover) checkBudgets() {
 				continue
 			}
 			a := r.budget(name, p.budgets[name], users[name])
-			p.add(r, p.document.LocatePath("budgets."+name), a)
+			p.add(r, p.document.LocatePath(policyfile.EntryPath("budgets", name)), a)
 		}
 	}
 }

@@ -327,6 +327,21 @@ func TestS2AbortRestoresTheBase(t *testing.T) {
 	publish(t, s, 3, second)
 }
 
+func TestS1RulesOfNamesWithDotsHaveTheirOwnLines(t *testing.T) {
+	s, _ := newService(t)
+	publish(t, s, 0, "version: 1\nqueues:\n  mail.b.concurrency: {concurrency: 3}\n  mail.b: {concurrency: 2}\n")
+	rules, err := s.Rules(t.Context(), "shop", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"mail.b.concurrency": 3, "mail.b": 4}
+	for _, r := range rules {
+		if line, given := want[r.Name]; r.Kind == "queue" && given && (r.Values[0].Line != line || strings.Contains(r.Values[0].Path, "\x00")) {
+			t.Errorf("%s: %+v, want line %d", r.Name, r.Values[0], line)
+		}
+	}
+}
+
 func TestS1DiffByFieldAndAsText(t *testing.T) {
 	s, _ := newService(t)
 	publish(t, s, 0, first)

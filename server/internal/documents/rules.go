@@ -103,21 +103,21 @@ func others(d *policyfile.Document) (list []Rule) {
 	}
 	queues, budgets := d.Set.Queues(), d.Set.Budgets()
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
-		add("queue", name, "queues."+name, struct {
+		add("queue", name, policyfile.EntryPath("queues", name), struct {
 			Concurrency int `json:"concurrency"`
 		}{queues[name].Concurrency})
 	}
 	for _, key := range d.Set.Keys() {
 		surface, name, _ := strings.Cut(key.Namespace, "/")
 		if c, ok := d.Set.Consumer(name); ok && key == policy.ConsumerKey(name, "process") {
-			add(surface, name, "consumers."+name+".loop", c.Loop)
+			add(surface, name, policyfile.EntryPath("consumers", name)+".loop", c.Loop)
 		}
 		if p, ok := d.Set.Producer(name); ok && key == policy.ProducerKey(name, "produce") {
-			add(surface, name, "producers."+name+".loop", p.Loop)
+			add(surface, name, policyfile.EntryPath("producers", name)+".loop", p.Loop)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(budgets)) {
-		add("budget", name, "budgets."+name, budgets[name])
+		add("budget", name, policyfile.EntryPath("budgets", name), budgets[name])
 	}
 	return list
 }
