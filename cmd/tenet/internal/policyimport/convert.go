@@ -40,6 +40,7 @@ func (c *Converted) add(r *reader, name, path string, p policy.Policy) string {
 	if key != name {
 		r.remark(path, "the name %s is taken by another policy; this one's key is %s", name, key)
 	}
+	r.checkName(key, path)
 	c.Policies[key] = p
 	return key
 }
@@ -64,7 +65,6 @@ func (c Converted) finish(r *reader, what, nothing string) (Converted, error) {
 	if len(c.Policies) == 0 && c.Defaults.IsZero() && len(r.faults) == 0 {
 		r.fault("", "%s", nothing)
 	}
-	c.checkNames(r)
 	if err := r.err(what); err != nil {
 		return Converted{}, err
 	}
@@ -72,16 +72,14 @@ func (c Converted) finish(r *reader, what, nothing string) (Converted, error) {
 	return c, nil
 }
 
-// checkNames reports the keys and the names of budgets that a document cannot have.
-func (c Converted) checkNames(r *reader) {
-	for _, name := range slices.Concat(slices.Sorted(maps.Keys(c.Policies)), slices.Sorted(maps.Keys(c.Budgets))) {
-		problem := fields.BadName(name)
-		if problem == "" && policy.ParseKey(name).Surface() != policy.SurfaceCall {
-			problem = fmt.Sprintf("%q is a key of jobs or pipeline steps", name)
-		}
-		if problem != "" {
-			r.faults = append(r.faults, Note{Message: problem + "; a policy of calls cannot have this name, so rename what it is for"})
-		}
+// checkName reports a key or the name of a budget that a document cannot have. path is what it is for.
+func (r *reader) checkName(name, path string) {
+	problem := fields.BadName(name)
+	if problem == "" && policy.ParseKey(name).Surface() != policy.SurfaceCall {
+		problem = fmt.Sprintf("%q is a key of jobs or pipeline steps", name)
+	}
+	if problem != "" {
+		r.faults = append(r.faults, Note{Path: path, Message: problem + "; a policy of calls cannot have this name, so rename what it is for"})
 	}
 }
 

@@ -123,6 +123,7 @@ func (e *envoy) join() {
 			e.remark(c.path, "no route names the cluster %s; its policy makes one attempt", name)
 		}
 		if c.budget.Kind != "" {
+			e.checkName(budget, c.path)
 			e.result.Budgets[budget] = c.budget
 		}
 	}

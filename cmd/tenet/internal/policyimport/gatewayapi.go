@@ -142,6 +142,7 @@ func (g *gateway) traffic(m manifest) {
 	if constraint, ok := m.spec.object("retryConstraint"); ok {
 		b := g.constraint(constraint)
 		name := g.free(cmp.Or(m.name, "gateway")+"-retries", func(name string) bool { return g.result.Budgets[name].Kind != "" })
+		g.checkName(name, constraint.path)
 		g.result.Budgets[name] = b
 		for _, key := range keys {
 			p := g.result.Policies[key]

@@ -104,6 +104,7 @@ func grpcMethod(o object, c *Converted, throttled bool) (isDefault bool) {
 		if _, twice := c.Policies[key]; twice {
 			o.r.fault(name.path, "%s is named twice", key)
 		}
+		o.r.checkName(key, name.path)
 		c.Policies[key] = p.Clone()
 	}
 	return isDefault

@@ -13,13 +13,15 @@ func TestT7ANameThatCannotBeAKeyIsRefused(t *testing.T) {
 		`a\u0007b`: "holds control characters", " a": "white space", strings.Repeat("a", 300): "more than 255 characters",
 		"job/a.b": `"job/a.b" is a key of jobs or pipeline steps`, "consumer/x.y": "is a key of jobs",
 	} {
-		for system, input := range map[string]string{
-			"envoy": `{"clusters": [{"name": "NAME", "outlier_detection": {}}]}`,
-			"grpc":  `{"methodConfig": [{"name": [{"service": "NAME"}], "timeout": "1s"}]}`,
-			"dapr":  `{"kind": "Resiliency", "spec": {"targets": {"apps": {"NAME": {}}}}}`,
+		for system, input := range map[string]struct{ text, path string }{
+			"envoy":        {`{"clusters": [{"name": "NAME", "outlier_detection": {}}]}`, ": clusters[0].outlier_detection: "},
+			"grpc":         {`{"methodConfig": [{"name": [{"service": "NAME"}], "timeout": "1s"}]}`, ": methodConfig[0].name[0]: "},
+			"dapr":         {`{"kind": "Resiliency", "spec": {"targets": {"apps": {"NAME": {}}}}}`, ": spec.targets.apps."},
+			"resilience4j": {`{"resilience4j": {"retry": {"instances": {"NAME": {}}}}}`, ": resilience4j.retry.instances."},
 		} {
-			if _, err := importers[system]([]byte(strings.ReplaceAll(input, "NAME", name))); err == nil || !strings.Contains(err.Error(), problem) {
-				t.Errorf("%s: %.20q: %v, want %q", system, name, err, problem)
+			_, err := importers[system]([]byte(strings.ReplaceAll(input.text, "NAME", name)))
+			if err == nil || !strings.Contains(err.Error(), problem) || !strings.Contains(err.Error(), input.path) {
+				t.Errorf("%s: %.20q: %v, want %q at %s", system, name, err, problem, input.path)
 			}
 		}
 	}
@@ -27,7 +29,7 @@ func TestT7ANameThatCannotBeAKeyIsRefused(t *testing.T) {
 
 func TestT7TheNameOfABudgetIsRefusedLikeAKey(t *testing.T) {
 	_, err := policyimport.Envoy([]byte(strings.ReplaceAll(envoyBudget(""), `"c"`, `"`+strings.Repeat("c", 250)+`"`)))
-	if err == nil || !strings.Contains(err.Error(), "more than 255 characters") {
+	if err == nil || !strings.Contains(err.Error(), ": clusters[0].circuit_breakers: a name of more than 255 characters") {
 		t.Errorf("%v", err)
 	}
 }

@@ -145,6 +145,7 @@ func (j *resilience4j) instance(name string, instance, configs object, module r4
 	}
 	p := j.policies[name]
 	if p == nil {
+		j.checkName(name, instance.path)
 		p = &policy.Policy{}
 		j.policies[name] = p
 	}
