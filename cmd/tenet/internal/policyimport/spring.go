@@ -9,6 +9,14 @@ import (
 	"time"
 )
 
+// simpleDuration and isoDuration are the two forms of Spring Boot's DurationStyle, without those of a negative duration.
+var simpleDuration = regexp.MustCompile(`^\+?([0-9]+)(ns|us|ms|s|m|h|d|)$`)
+
+var simpleUnits = map[string]time.Duration{
+	"ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond, "": time.Millisecond, "s": time.Second,
+	"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
+}
+
 var isoDuration = regexp.MustCompile(`^P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]{1,9})?)S)?)?$`)
 
 // placeholder matches one without another inside it: ${NAME} or ${NAME:default}.
@@ -58,7 +66,7 @@ func (o object) springPositive(name string, otherwise time.Duration) time.Durati
 	return d
 }
 
-// spring reads a duration as Spring does: "500ms", "PT0.5S", or a number of milliseconds.
+// spring reads a duration as Spring Boot does: one number with one unit such as "500ms", "PT1M30S", or a number of milliseconds.
 func (o object) spring(name string, otherwise time.Duration) time.Duration {
 	v, path := o.value(name)
 	if v == nil {
@@ -66,30 +74,24 @@ func (o object) spring(name string, otherwise time.Duration) time.Duration {
 	}
 	o.r.add(Note{Path: path, Fidelity: Exact})
 	text := strings.ToLower(strings.TrimSpace(fmt.Sprint(v)))
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < math.MaxInt64/int64(time.Millisecond) {
-		return time.Duration(n) * time.Millisecond
-	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			return time.Duration(n) * 24 * time.Hour
-		}
-	}
-	if m := isoDuration.FindStringSubmatch(strings.ToUpper(text)); m != nil && m[0] != "P" && !strings.HasSuffix(m[0], "T") {
-		sum := 0.0
+	sum := -1.0 // in nanoseconds
+	if m := simpleDuration.FindStringSubmatch(text); m != nil {
+		n, _ := strconv.ParseFloat(m[1], 64) // digits
+		sum = n * float64(simpleUnits[m[2]])
+	} else if m := isoDuration.FindStringSubmatch(strings.ToUpper(text)); m != nil && m[0] != "P" && !strings.HasSuffix(m[0], "T") {
+		sum = 0
 		for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
 			n, _ := strconv.ParseFloat(m[i+1], 64) // an absent part is 0
 			sum += n * float64(unit)
 		}
-		if sum >= math.MaxInt64 {
-			o.r.fault(path, "%q is too long for a duration; at most 292 years", text)
-			return otherwise
-		}
-		return time.Duration(math.Round(sum))
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		o.r.fault(path, "%v is not a duration such as 500ms or PT0.5S, or a number of milliseconds", quoted(v))
+	switch {
+	case sum < 0:
+		o.r.fault(path, "%v is not a duration such as 500ms or PT1M30S, or a number of milliseconds", quoted(v))
+		return otherwise
+	case sum >= math.MaxInt64:
+		o.r.fault(path, "%q is too long for a duration; at most 292 years", text)
 		return otherwise
 	}
-	return d
+	return time.Duration(math.Round(sum))
 }
