@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -35,6 +36,15 @@ func Dapr(resources []byte) (Converted, error) {
 		d.policies(m.spec)
 		return false
 	})
+	for name, builtIn := range daprBuiltIn {
+		if len(d.retries.of[name]) == 0 {
+			t := &template[policy.Retry]{value: builtIn, used: true}
+			if builtIn.BackoffMultiplier > 1 {
+				t.note = fmt.Sprintf("is approximated: Dapr's built-in policy ends after a time, this one after %d attempts; jitter never exceeds backoff_cap, where Dapr's may by half", builtIn.MaxAttempts)
+			}
+			d.retries.of[name] = []*template[policy.Retry]{t}
+		}
+	}
 	for _, m := range list {
 		d.targets(m.spec)
 		m.skip("scopes")
@@ -43,6 +53,27 @@ func Dapr(resources []byte) (Converted, error) {
 	d.retries.unused(r)
 	d.circuits.unused(r)
 	return c.finish(r, what, "no Resiliency with targets was found")
+}
+
+// daprBuiltIn are the retries that Dapr has without a resource (its pkg/resiliency, addBuiltInPolicies).
+var daprBuiltIn = map[string]policy.Retry{
+	"DaprBuiltInServiceRetries":        daprConstant(4),
+	"DaprBuiltInActorRetries":          daprConstant(4),
+	daprProtected:                      daprConstant(6),
+	"DaprBuiltInInitializationRetries": daprExponential(4, time.Second),
+	"DaprBuiltInActorReminderRetries":  daprExponential(policy.CallLimits().Attempts.Max, time.Minute),
+}
+
+// daprProtected is the only one that a resource cannot override.
+const daprProtected = "DaprBuiltInActorNotFoundRetries"
+
+func daprConstant(attempts int) policy.Retry {
+	return policy.Retry{MaxAttempts: attempts, InitialBackoff: time.Second, MaxBackoff: time.Second, BackoffMultiplier: 1, Jitter: policy.JitterNone}
+}
+
+// daprExponential has the growth of package backoff, which Dapr uses.
+func daprExponential(attempts int, longest time.Duration) policy.Retry {
+	return policy.Retry{MaxAttempts: attempts, InitialBackoff: 500 * time.Millisecond, MaxBackoff: longest, BackoffMultiplier: 1.5, Jitter: policy.JitterProportional, JitterFactor: 0.5}
 }
 
 // dapr holds what is read from all Resiliency resources. Their policies are named templates, to which the targets of each refer.
@@ -64,6 +95,7 @@ type template[T any] struct {
 	spec, path string // of its resource, and its own
 	value      T
 	used       bool
+	note       string // what its targets are told; empty if it is exact
 }
 
 func newTemplates[T any](kind string) templates[T] {
@@ -91,7 +123,11 @@ func (d *dapr) policies(spec object) {
 	d.retries.read(spec, policies, func(from object, name string) (r policy.Retry, ok bool) {
 		o, ok := from.object(name)
 		if ok {
-			r = d.retry(o)
+			r = d.retry(o, name)
+		}
+		if name == daprProtected {
+			d.lost(from.at(name), "is left out: Dapr lets no resource override it")
+			return r, false
 		}
 		return r, ok
 	})
@@ -173,14 +209,21 @@ func (t templates[T]) refer(spec, o object, field string, to *T) {
 	if len(list) > 1 {
 		o.r.approximate(o.at(field), "is approximated: several resources have a policy %s; Dapr uses the one that it loads last, here it is %s", name, named.path)
 	}
+	if named.note != "" {
+		o.r.approximate(o.at(field), "%s", named.note)
+	}
 	named.used = true
 	*to = named.value
 }
 
-func (d *dapr) retry(o object) policy.Retry {
+func (d *dapr) retry(o object, name string) policy.Retry {
 	limits := policy.CallLimits()
 	r := policy.Retry{MaxAttempts: limits.Attempts.Max}
 	n, path, given := o.number("maxRetries")
+	if _, builtIn := daprBuiltIn[name]; builtIn && n < 3 && n == math.Trunc(n) {
+		d.remark(path, "Dapr makes at least 3 retries under the name %s", name)
+		n, given = 3, true
+	}
 	switch {
 	case !given || n == -1:
 		d.approximate(path, "retries without end, which no policy does; %d attempts are made", r.MaxAttempts)
@@ -202,9 +245,8 @@ func (d *dapr) retry(o object) policy.Retry {
 		if bounded {
 			d.lost(o.at("maxInterval"), "has no effect on a constant wait")
 		}
-	case "exponential": // as in package backoff, which Dapr uses
-		r.InitialBackoff, r.BackoffMultiplier, r.Jitter, r.JitterFactor = 500*time.Millisecond, 1.5, policy.JitterProportional, 0.5
-		if r.MaxBackoff = time.Minute; bounded {
+	case "exponential":
+		if r = daprExponential(r.MaxAttempts, time.Minute); bounded {
 			r.MaxBackoff = max(longest, r.InitialBackoff)
 		}
 		if longest < r.InitialBackoff && bounded {

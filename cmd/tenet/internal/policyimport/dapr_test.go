@@ -117,3 +117,40 @@ func TestT7StatusesOfGRPCAreLeftOutBesideThoseOfHTTP(t *testing.T) {
 		t.Errorf("%q", list)
 	}
 }
+
+// TestT7ATargetMayNameABuiltInPolicyOfDapr: Dapr has them without a resource, and makes at least three retries where one overrides them.
+func TestT7ATargetMayNameABuiltInPolicyOfDapr(t *testing.T) {
+	for _, test := range []struct {
+		name, resource string
+		attempts       int
+		backoff, limit time.Duration
+		fidelity       policyimport.Fidelity
+	}{
+		{"DaprBuiltInServiceRetries", "", 4, time.Second, time.Second, policyimport.Exact},
+		{"DaprBuiltInActorRetries", "", 4, time.Second, time.Second, policyimport.Exact},
+		{"DaprBuiltInActorNotFoundRetries", "", 6, time.Second, time.Second, policyimport.Exact},
+		{"DaprBuiltInInitializationRetries", "", 4, 500 * ms, time.Second, approximate},
+		{"DaprBuiltInActorReminderRetries", "", 10, 500 * ms, time.Minute, approximate},
+		{"DaprBuiltInServiceRetries", "{duration: 2s, maxRetries: 1}", 4, 2 * time.Second, 2 * time.Second, policyimport.Exact},
+		{"DaprBuiltInServiceRetries", "{duration: 2s}", 4, 2 * time.Second, 2 * time.Second, policyimport.Exact},
+		{"DaprBuiltInServiceRetries", "{duration: 2s, maxRetries: 6}", 7, 2 * time.Second, 2 * time.Second, policyimport.Exact},
+		{"DaprBuiltInActorNotFoundRetries", "{duration: 2s, maxRetries: 8}", 6, time.Second, time.Second, policyimport.Exact},
+	} {
+		retries := "{}"
+		if test.resource != "" {
+			retries = "{" + test.name + ": " + test.resource + "}"
+		}
+		got, err := policyimport.Dapr([]byte(`{kind: Resiliency, spec: {policies: {retries: ` + retries + `}, targets: {apps: {a: {retry: ` + test.name + `}}}}}`))
+		if err != nil {
+			t.Errorf("%+v: %v", test, err)
+			continue
+		}
+		if r := got.Policies["a"].Retry; r.MaxAttempts != test.attempts || r.InitialBackoff != test.backoff || r.MaxBackoff != test.limit {
+			t.Errorf("%+v: %+v", test, r)
+		}
+		if list := fidelities(got); !slices.Contains(list, "spec.targets.apps.a.retry "+string(test.fidelity)) {
+			t.Errorf("%+v: %q", test, list)
+		}
+		parses(t, got)
+	}
+}
