@@ -49,13 +49,34 @@ func isRetryPolicy(o object) bool {
 	})
 }
 
-// names holds the possible names of an object: its own, that of its parent, and that of any enclosing object.
-type names struct{ own, parent, around string }
+// names holds the possible names of an object: its own, that of its parent, and that of any enclosing object. faulty is the path of a
+// name that is not a string, if that is the innermost one.
+type names struct{ own, parent, around, faulty string }
+
+// label returns a string that names something, without taking it. Other parts of a configuration may have fields of this name and any
+// type, so that its path is returned if it is not a string, and the fault left to what needs the name.
+func label(o object, field string) (text, faulty string) {
+	text, ok := o.fields[field].(string)
+	if !ok && o.fields[field] != nil {
+		faulty = o.at(field)
+	}
+	return text, faulty
+}
+
+// checkLabels reports names that are not strings.
+func (e *envoy) checkLabels(faulty ...string) {
+	for _, path := range faulty {
+		if path != "" {
+			e.fault(path, "is not a string")
+		}
+	}
+}
 
 // visit looks for everything of interest in an object and below it.
 func (e *envoy) visit(o object, n names) {
-	if own, ok := o.fields["name"].(string); ok {
-		n.own, n.around = own, own
+	own, faulty := label(o, "name")
+	if own != "" || faulty != "" {
+		n.own, n.around, n.faulty = own, cmp.Or(own, n.around), faulty
 	}
 	o.skip("retry_policy_typed_config")
 	retry, retries := o.object("retry_policy")
@@ -79,28 +100,29 @@ func (e *envoy) visit(o object, n names) {
 	for _, field := range o.names() {
 		switch x := o.fields[field].(type) {
 		case map[string]any:
-			e.visit(object{r: e.reader, path: o.at(field), fields: x}, names{parent: n.own, around: n.around})
+			e.visit(object{r: e.reader, path: o.at(field), fields: x}, names{parent: n.own, around: n.around, faulty: n.faulty})
 		case []any:
-			e.visitAll(x, o.at(field), n.around)
+			e.visitAll(x, o.at(field), names{around: n.around, faulty: n.faulty})
 		}
 	}
 }
 
-func (e *envoy) visitAll(items []any, path, around string) {
+func (e *envoy) visitAll(items []any, path string, n names) {
 	for i, item := range items {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch x := item.(type) {
 		case map[string]any:
-			e.visit(object{r: e.reader, path: at, fields: x}, names{around: around})
+			e.visit(object{r: e.reader, path: at, fields: x}, n)
 		case []any:
-			e.visitAll(x, at, around)
+			e.visitAll(x, at, n)
 		}
 	}
 }
 
 // route adds the policy of a route's action, or of a virtual host or route configuration.
 func (e *envoy) route(o object, n names, p policy.Policy) {
-	cluster, _ := o.fields["cluster"].(string)
+	cluster, faulty := label(o, "cluster")
+	e.checkLabels(n.faulty, faulty)
 	name := cmp.Or(n.own, n.parent, cluster, n.around)
 	_, isHost := o.fields["routes"]
 	_, isConfig := o.fields["virtual_hosts"]

@@ -19,6 +19,7 @@ type envoyCluster struct {
 
 // cluster returns the cluster that the object at path belongs to.
 func (e *envoy) cluster(n names, path string) *envoyCluster {
+	e.checkLabels(n.faulty)
 	name := cmp.Or(n.around, "envoy")
 	c := e.clusters[name]
 	if c == nil {

@@ -327,3 +327,19 @@ func TestT7NumbersAndEnumerationsOfEnvoyAreThoseOfProtobufsJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestT7ANameOfEnvoyThatIsNotAStringIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`{clusters: [{name: 7, outlier_detection: {}}]}`:                                                            "clusters[0].name: is not a string",
+		`{clusters: [{name: {a: b}, circuit_breakers: {thresholds: [{retry_budget: {}}]}}]}`:                        "clusters[0].name: is not a string",
+		`{routes: [{name: [x], route: {cluster: c, retry_policy: {retry_on: 5xx}}}]}`:                               "routes[0].name: is not a string",
+		`{routes: [{route: {cluster: 7, retry_policy: {retry_on: 5xx}}}]}`:                                          "routes[0].route.cluster: is not a string",
+		`{virtual_hosts: [{name: true, routes: [{route: {retry_policy: {retry_on: 5xx}}}]}]}`:                       "virtual_hosts[0].name: is not a string",
+		`{routes: [{name: a, metadata: {filter_metadata: {x: {name: 7, cluster: 8}}}, route: {retry_policy: {}}}]}`: "",
+	} {
+		_, err := policyimport.Envoy([]byte(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), ": "+want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
