@@ -2,9 +2,11 @@ package policyimport
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +23,9 @@ func Resilience4j(application []byte) (Converted, error) {
 	r := newReader()
 	r.placeholders = r.springText
 	roots, err := r.loadAll(application)
+	if err != nil && properties.Match(application) {
+		err = errors.New("a .properties file is not read; write its settings as YAML: " + r4jForm)
+	}
 	if err != nil {
 		return Converted{}, fmt.Errorf("%s: %w", what, err)
 	}
@@ -47,7 +52,7 @@ func Resilience4j(application []byte) (Converted, error) {
 			switch {
 			case !dotted:
 			case slices.ContainsFunc(r4jModules, func(m r4jModule) bool { return m.name == module }):
-				j.lost(root.at(name), "is left out: write the instances as nested objects, resilience4j: {retry: {instances: {…}}}")
+				j.lost(root.at(name), "is left out: write the instances as nested objects, "+r4jForm)
 			default:
 				j.lost(root.at(name), "is not known and is left out")
 			}
@@ -62,8 +67,12 @@ func Resilience4j(application []byte) (Converted, error) {
 		}
 		c.Policies[name] = *p
 	}
-	return c.finish(r, what, "no instance of retry, circuitbreaker, bulkhead, ratelimiter or timelimiter was found: they stand under resilience4j: {retry: {instances: {…}}}")
+	return c.finish(r, what, "no instance of retry, circuitbreaker, bulkhead, ratelimiter or timelimiter was found: they stand under "+r4jForm)
 }
+
+const r4jForm = "resilience4j: {retry: {instances: {…}}}"
+
+var properties = regexp.MustCompile(`(?m)^\s*resilience4j\.[^\s=:]+\s*=`)
 
 type resilience4j struct {
 	*reader

@@ -343,3 +343,14 @@ func TestT7AWaitOfResilience4jAboveTheLongestIsTheLongest(t *testing.T) {
 		t.Errorf("%+v", p.Retry)
 	}
 }
+
+func TestT7APropertiesFileIsRefusedWithARemedy(t *testing.T) {
+	for _, text := range []string{
+		"# retries\nresilience4j.retry.instances.a.maxAttempts=3\n", "server.name = {x\nresilience4j.retry.instances.a.max-attempts = 3\n",
+	} {
+		_, err := policyimport.Resilience4j([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), "a .properties file is not read; write its settings as YAML: resilience4j: {retry: {instances: {…}}}") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
