@@ -83,6 +83,9 @@ func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
 				if !plan.bounded(t) || strings.Contains(name, "indexed") && !strings.Contains(text, `"search_`) {
 					t.Errorf("S8: %s", text)
 				}
+				if name == "search of a cause" && strings.Contains(text, `"Relation Name": "job"`) {
+					t.Errorf("S8: jobs that did not die are candidates: %s", text)
+				}
 			})
 		}
 	}
@@ -93,7 +96,7 @@ func searches(t *testing.T, db *DB) map[string]selection {
 	t.Helper()
 	list := map[string]selection{}
 	for name, text := range map[string]string{
-		"search of all": "", "search of the dead": "state:dead,cancelled", "search of some states": "state:ready,scheduled,completed",
+		"search of all": "", "search of the dead": "state:dead,cancelled", "search of some states": "state:ready,scheduled,completed", "search of a cause": "cause:" + job.CauseOf("boom", ""),
 		"search of an indexed field": "payload.n:7", "search of an indexed field in metadata": "meta.tenant:acme", "search of indexed alternatives": "payload.n:7,8,none",
 	} {
 		f, err := job.ParseFilter(text, time.Now())
@@ -298,13 +301,17 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 		list[name] = selection{db.sql(q.text), q.args}
 	}
 	maps.Copy(list, gated(t, db, ids))
+	ofCause, err := job.ParseFilter("cause:"+job.CauseOf("boom", ""), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
 	const middle = "01990000-0000-7000-b000-00000000f000"
 	for name, f := range map[string]job.Filter{
 		"list all": {}, "list dead": {States: []job.State{job.Dead}}, "list a queue": {Queue: "q2", States: []job.State{job.Ready, job.Scheduled}},
-		"list by ID": {IDs: []string{middle}}, "list running": {States: []job.State{job.Running}},
+		"list by ID": {IDs: []string{middle}}, "list running": {States: []job.State{job.Running}}, "list a cause": ofCause,
 	} {
 		after := middle
-		if len(f.States) == 1 || f.IDs != nil {
+		if len(f.States) == 1 || f.IDs != nil || f.Terms != nil {
 			after = ""
 		}
 		q, err := selectJobs(allColumns, f, after, batch)
