@@ -27,7 +27,8 @@ func consumeCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "consume --policy FILE NAME --source URL --task TASK", Short: "Process the transactions of a source", Args: cobra.ExactArgs(1),
 		Long: `Fetch transactions from a source and process each with a task, under the consumer NAME of a policy document. Changes of
-the document take effect between batches.
+the document take effect before the next batch, or within 10s while no worker is free; loop.timeout is read when the
+run starts.
 
 Sources:
   file:PATH.jsonl, file:PATH.csv   one transaction for each line; continues where the last run ended
