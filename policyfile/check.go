@@ -213,18 +213,20 @@ func (r *reader) objects(n *yaml.Node, t reflect.Type, path string) (any, bool) 
 	if n.Kind != yaml.SequenceNode {
 		return r.mismatch(n, path, "a list", "write its entries one below the other, each after a hyphen")
 	}
-	list, whole := []any{}, true
+	list := []any{}
 	for i, item := range n.Content {
 		where := fmt.Sprintf("%s[%d]", path, i)
 		at := placeOf(item)
 		r.fields[where] = field{key: at, value: at}
-		if item = target(item); item.Kind != yaml.MappingNode {
-			_, whole = r.mismatch(item, where, "an object", "write its fields")
-			continue
+		values := map[string]any{}
+		if item = target(item); item.Kind == yaml.MappingNode {
+			values = r.object(item, t, where)
+		} else {
+			r.mismatch(item, where, "an object", "write its fields")
 		}
-		list = append(list, r.object(item, t, where))
+		list = append(list, values) // also an invalid one, so that later items keep their indices
 	}
-	return list, whole
+	return list, true
 }
 
 // list reads a list of names.
@@ -249,7 +251,7 @@ func (r *reader) list(n *yaml.Node, kind, path string) (any, bool) {
 // require reports the text fields that the object at path lacks.
 func (r *reader) require(path string, values map[string]any, names ...string) {
 	for _, name := range names {
-		if where := fields.Join(path, name); values[name] == nil && !r.faults.bad[where] || values[name] == "" {
+		if where := fields.Join(path, name); !r.faults.bad[path] && (values[name] == nil && !r.faults.bad[where] || values[name] == "") {
 			r.faults.add(r.fields[path].value, where, "missing", "write it")
 		}
 	}

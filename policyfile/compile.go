@@ -87,9 +87,12 @@ func (c *compiler) judge(levels []level, found []policy.Violation, inherited com
 	return all
 }
 
-// isBroken reports whether a value at path was left out of any level because it is itself at fault.
+// isBroken reports whether a value at path, or the item of a list around it, was left out of any level because it is itself at fault.
 func (c *compiler) isBroken(levels []level, path string) bool {
-	return slices.ContainsFunc(levels, func(l level) bool { return c.broken[fields.Join(l.path, path)] })
+	item := path[:strings.LastIndexByte(path, ']')+1]
+	return slices.ContainsFunc(levels, func(l level) bool {
+		return c.broken[fields.Join(l.path, path)] || item != "" && c.broken[fields.Join(l.path, item)]
+	})
 }
 
 // around returns the innermost field of the document that contains path.

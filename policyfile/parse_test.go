@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -215,6 +216,15 @@ func TestP6AnItemOfAListHasItsOwnLine(t *testing.T) {
 	faults = refuse(t, "version: 1\nqueues:\n  mail:\n    limits:\n    - name: a\n      concurrency: 1\n      key:\n      - 7\n      - color\n")
 	if len(faults) != 2 || faults[1].Path != "queues.mail.limits[0].key[1]" || faults[1].Line != 9 {
 		t.Errorf("behind an invalid item: %+v", faults)
+	}
+	faults = refuse(t, "version: 1\nprove:\n  suppress:\n  - [a, b]\n  - {code: x, path: y}\nqueues:\n  m:\n    limits:\n    - 7\n    - {name: a, concurrency: 1, key: [color]}\n")
+	var got []string
+	for _, f := range faults {
+		got = append(got, fmt.Sprint(f.Line, " ", f.Path))
+	}
+	want := []string{"4 prove.suppress[0]", "5 prove.suppress[1].reason", "9 queues.m.limits[0]", "10 queues.m.limits[1].key[0]"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("beside an item that is no object: %s", diff)
 	}
 	_, err := ParseGraph("graph.yaml", []byte("version: 1\nnodes:\n- a\n- b\n- a\nedges:\n- {from: a, to: b, attempts: 1}\n"))
 	if err == nil || !strings.HasPrefix(err.Error(), "graph.yaml:5:3: nodes[2]: ") {
