@@ -66,7 +66,7 @@ func newDelays(r *policy.Retry) *delays {
 	for i := range n {
 		low, high := decision.Bounds(r, i)
 		row := delayRow{Retry: i + 1, Low: low, Median: medianDelay(r, i), High: high}
-		d.TotalLow, d.TotalMid, d.TotalHigh = d.TotalLow+low, d.TotalMid+row.Median, d.TotalHigh+high
+		d.TotalLow, d.TotalMid, d.TotalHigh = decision.Sum(d.TotalLow, low), decision.Sum(d.TotalMid, row.Median), decision.Sum(d.TotalHigh, high)
 		row.From, row.Middle, row.To = d.TotalLow, d.TotalMid, d.TotalHigh
 		row.Late = d.Overall > 0 && row.To > d.Overall
 		d.Waits = append(d.Waits, row)
@@ -101,7 +101,7 @@ func (d *delays) draw() {
 		shown = max(shown, w.High)
 	}
 	top := shown
-	if d.Cap <= farBound*shown {
+	if d.Cap/farBound <= shown {
 		top = max(shown, d.Cap)
 	}
 	y := func(t time.Duration) float64 { return topMargin + barArea*(1-float64(t)/max(float64(top), 1)) }
@@ -111,7 +111,7 @@ func (d *delays) draw() {
 		d.CapY = y(d.Cap)
 	}
 	end := d.TotalHigh
-	if d.Overall <= farBound*end {
+	if d.Overall/farBound <= end {
 		end = max(end, d.Overall)
 	}
 	x := func(t time.Duration) float64 { return leftMargin + spanArea*float64(t)/max(float64(end), 1) }

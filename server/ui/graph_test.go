@@ -2,10 +2,14 @@ package ui
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/policy"
 )
 
 // TestU2BoxesOfAGraphDoNotOverlapAndStayWhereTheyAre draws random graphs.
@@ -48,6 +52,23 @@ func TestU2BoxesOfAGraphDoNotOverlapAndStayWhereTheyAre(t *testing.T) {
 		for i := range again.Boxes {
 			if diff := cmp.Diff([]int{g.Boxes[i].X, g.Boxes[i].Y}, []int{again.Boxes[i].X, again.Boxes[i].Y}); diff != "" {
 				t.Fatalf("seed %d: box %d has moved: %s", seed, i, diff)
+			}
+		}
+	}
+}
+
+// TestU2WaitsThatSaturateAreDrawnWithinTheDrawing: the waits of a step without a cap grow up to the longest duration.
+func TestU2WaitsThatSaturateAreDrawnWithinTheDrawing(t *testing.T) {
+	for _, jitter := range []policy.Jitter{policy.JitterNone, policy.JitterFull, policy.JitterProportional, policy.JitterDecorrelated} {
+		d := newDelays(&policy.Retry{
+			MaxAttempts: 1000, InitialBackoff: time.Hour, BackoffMultiplier: 10, Jitter: jitter, JitterFactor: 0.1, OverallTimeout: 48 * time.Hour,
+		})
+		if d.TotalHigh != math.MaxInt64 || !d.Waits[len(d.Waits)-1].Late {
+			t.Errorf("%s: all waits take up to %v, late %v", jitter, d.TotalHigh, d.Waits[len(d.Waits)-1].Late)
+		}
+		for _, w := range d.Waits {
+			if w.From < 0 || w.From > w.Middle || w.Middle > w.To || w.FromX < leftMargin || w.FromX+w.Wide > leftMargin+spanArea+2 {
+				t.Errorf("%s: retry %d after %v to %v, drawn from %v for %v", jitter, w.Retry, w.From, w.To, w.FromX, w.Wide)
 			}
 		}
 	}
