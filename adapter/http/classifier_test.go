@@ -79,6 +79,34 @@ func TestC6AnErrorAfterARedirectIsNoProof(t *testing.T) {
 	}
 }
 
+// TestC6AnAnswerAfterARedirectIsOneToTheFirstRequest: the POST has been processed, and the answer is that to the GET which followed.
+func TestC6AnAnswerAfterARedirectIsOneToTheFirstRequest(t *testing.T) {
+	server, client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			http.Redirect(w, r, "/orders", http.StatusSeeOther)
+		case "/orders":
+			http.Redirect(w, r, "/orders/1", http.StatusFound)
+		default:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	for method, want := range map[string]classify.Kind{"POST": classify.NonRetryable, "GET": classify.Retryable} {
+		resp, err := client.Do(request(t, method, server.URL+"/", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		for name, got := range map[string]classify.Outcome{
+			"response": tenethttp.Classifier().Classify(resp, nil), "error": tenethttp.Classifier().Classify(nil, tenethttp.NewStatusError(resp)),
+		} {
+			if got.Kind != want || got.Class != "http_503" {
+				t.Errorf("%s as %s: %+v", method, name, got)
+			}
+		}
+	}
+}
+
 func TestC5ForeignTypeIsAMismatch(t *testing.T) {
 	got := tenethttp.Classifier().Classify("text", errors.New("x"))
 	want := classify.Outcome{

@@ -27,11 +27,16 @@ type StatusError struct {
 }
 
 // NewStatusError describes the answer resp, whatever its status. It is meant for operations that send requests
-// themselves and return errors that [Classifier] understands. The body of resp is not touched.
+// themselves and return errors that [Classifier] understands. After redirects, method, host and key are those of the first
+// request. The body of resp is not touched.
 func NewStatusError(resp *http.Response) *StatusError {
 	argument.Need(resp != nil, "tenethttp: NewStatusError: the response")
 	e := &StatusError{StatusCode: resp.StatusCode, RetryAfter: retryAfter(resp, time.Now()), response: resp}
-	if req := resp.Request; req != nil {
+	req := resp.Request
+	for req != nil && req.Response != nil && req.Response.Request != nil {
+		req = req.Response.Request
+	}
+	if req != nil {
 		e.Method, e.Host, e.IdempotencyKey = req.Method, hostOf(req), req.Header.Get(idempotencyKey) != ""
 	}
 	return e
