@@ -12,7 +12,8 @@ type Outcome struct {
 	Kind     Kind
 	Category Category
 	// Class is the most specific class that decided, if one did.
-	Class  policy.Class
+	Class policy.Class
+	// Reason is one of policy.Reasons. Records keep any other one in the attribute detail, and have that of the kind.
 	Reason policy.Reason
 	// Attributes carry details for records; never secrets or payloads. Read-only once returned.
 	Attributes map[string]string

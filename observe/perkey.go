@@ -82,19 +82,11 @@ func (p *PerKey[T]) overflow(key policy.Key) T {
 
 // ReasonLabel returns the reason as a metric label: one of [policy.Reasons], or "other".
 func ReasonLabel(r policy.Reason) string {
-	if knownReasons()[r] {
+	if r.Known() {
 		return string(r)
 	}
 	return OtherLabel
 }
-
-var knownReasons = sync.OnceValue(func() map[policy.Reason]bool {
-	known := make(map[policy.Reason]bool)
-	for _, info := range policy.Reasons() {
-		known[info.Reason] = true
-	}
-	return known
-})
 
 // OutcomeLabel returns the kind of an outcome as a metric label: one of the kinds of package classify, or "other".
 func OutcomeLabel(k classify.Kind) string {

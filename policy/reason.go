@@ -1,5 +1,7 @@
 package policy
 
+import "sync"
+
 // Reason says why something was decided. The set is closed: metrics, timelines, audit events and the command line use only
 // these strings. Free text goes into the attribute "detail".
 type Reason string
@@ -102,6 +104,17 @@ const (
 // Succeeded reports whether work that ended for the reason succeeded: its operation did, or an idempotency guard returned
 // the stored result of an earlier success.
 func (r Reason) Succeeded() bool { return r == ReasonSuccess || r == ReasonIdempotencyHit }
+
+// Known reports whether the reason is one of [Reasons].
+func (r Reason) Known() bool { return knownReasons()[r] }
+
+var knownReasons = sync.OnceValue(func() map[Reason]bool {
+	known := make(map[Reason]bool)
+	for _, info := range Reasons() {
+		known[info.Reason] = true
+	}
+	return known
+})
 
 // ReasonInfo documents a reason.
 type ReasonInfo struct {

@@ -250,7 +250,7 @@ func (r *run) classify(value any, err error) (o classify.Outcome) {
 			o = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonPanicInClassifier}
 		})
 	}
-	return r.plan.classifier.Classify(value, err)
+	return known(r.plan.classifier.Classify(value, err))
 }
 
 // conclude ends an attempt that was judged: it releases what the attempt held and records it.

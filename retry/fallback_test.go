@@ -60,7 +60,7 @@ func TestB4AFallbackSeesTheFailureAndMayFail(t *testing.T) {
 func TestB4AFallbackKeepsTheAttributesOfTheOutcome(t *testing.T) {
 	given := map[string]string{"shard": "7"}
 	refuse := classify.Func(func(any, error) classify.Outcome {
-		return classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryBusiness, Reason: "refused", Attributes: given}
+		return classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryBusiness, Reason: policy.ReasonBusiness, Attributes: given}
 	})
 	p := exact(2)
 	p.Retry.ClassifierName = "refuse"

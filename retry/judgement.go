@@ -1,9 +1,12 @@
 package retry
 
 import (
+	"maps"
+
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -31,4 +34,33 @@ func resultOf(o classify.Outcome) circuit.Result {
 		return circuit.Success
 	}
 	return circuit.Failure
+}
+
+// known returns a classifier's outcome with a reason of policy.Reasons. A reason of the classifier's own becomes the detail.
+func known(o classify.Outcome) classify.Outcome {
+	if o.Reason.Known() {
+		return o
+	}
+	if o.Reason != "" {
+		detail := string(o.Reason)
+		if more := o.Attributes[observe.AttrDetail]; more != "" {
+			detail += "; " + more
+		}
+		attributes := maps.Clone(o.Attributes) // classifiers may share theirs
+		if attributes == nil {
+			attributes = make(map[string]string, 1)
+		}
+		attributes[observe.AttrDetail], o.Attributes = detail, attributes
+	}
+	switch o.Kind {
+	case classify.Success:
+		o.Reason = policy.ReasonSuccess
+	case classify.NonRetryable:
+		o.Reason = policy.ReasonNonRetryable
+	case classify.Abort:
+		o.Reason = policy.ReasonAborted
+	default:
+		o.Reason = policy.ReasonError
+	}
+	return o
 }

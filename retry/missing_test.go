@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
@@ -305,6 +307,40 @@ func TestC5ClassifierOfAForeignTypeIsNeverRetried(t *testing.T) {
 	o := timeline.Attempts[0].Outcome
 	if o.Reason != policy.ReasonClassifierTypeMismatch || o.Attributes["expected_type"] != "int" || o.Attributes["got_type"] != "string" {
 		t.Errorf("%+v", o)
+	}
+}
+
+func TestD6AClassifiersOwnReasonIsADetail(t *testing.T) {
+	shared := map[string]string{"detail": "since noon", "k": "v"}
+	for _, c := range []struct {
+		said       classify.Outcome
+		reason     policy.Reason
+		attributes map[string]string
+	}{
+		{classify.Outcome{Kind: classify.Success, Reason: "empty"}, policy.ReasonSuccess, map[string]string{"detail": "empty"}},
+		{classify.Outcome{Kind: classify.Retryable, Reason: "busy", Attributes: shared}, policy.ReasonError, map[string]string{"detail": "busy; since noon", "k": "v"}},
+		{classify.Outcome{Kind: classify.NonRetryable, Reason: "refused"}, policy.ReasonNonRetryable, map[string]string{"detail": "refused"}},
+		{classify.Outcome{Kind: classify.Abort, Reason: "user 4711 left"}, policy.ReasonAborted, map[string]string{"detail": "user 4711 left"}},
+		{classify.Outcome{Kind: classify.Retryable}, policy.ReasonError, nil},
+		{classify.Outcome{Kind: classify.Retryable, Reason: policy.ReasonTransport}, policy.ReasonTransport, nil},
+	} {
+		p := exact(1)
+		p.Retry.ClassifierName = "c"
+		l := &log{}
+		e := executor(t, p, func(o *retry.ExecutorOptions) {
+			o.Observer = l
+			o.Classifiers = map[string]classify.Classifier{"c": classify.Func(func(any, error) classify.Outcome { return c.said })}
+		})
+		op, _ := script(nil)
+		timeline, _ := e.DoWithTimeline(bg, key, op)
+		for _, got := range []classify.Outcome{timeline.Attempts[0].Outcome, l.of(observe.Decided)[0].Decision.Outcome} {
+			if diff := cmp.Diff(c.attributes, got.Attributes); got.Reason != c.reason || diff != "" {
+				t.Errorf("%+v is recorded as %s: %s", c.said, got.Reason, diff)
+			}
+		}
+	}
+	if shared["detail"] != "since noon" {
+		t.Error("the classifier's own attributes were changed")
 	}
 }
 
