@@ -180,7 +180,7 @@ type Observer interface {
 }
 
 // Starter is an Observer that also receives start events ([CallStarted], [AttemptStarted]) and may add values, for example a
-// span, to the context of the work that starts.
+// span, to the context of the work that starts. A nil result adds nothing.
 type Starter interface {
 	Start(ctx context.Context, e *Event) context.Context
 }

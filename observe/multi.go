@@ -48,7 +48,9 @@ type startingMulti struct {
 // Start chains the starters.
 func (m startingMulti) Start(ctx context.Context, e *Event) context.Context {
 	for _, s := range m.starters {
-		ctx = s.Start(ctx, e)
+		if derived := s.Start(ctx, e); derived != nil {
+			ctx = derived
+		}
 	}
 	return ctx
 }

@@ -53,7 +53,10 @@ func (e *engine) startOf(ctx context.Context, event *observe.Event) (started con
 			started = ctx
 		}
 	}()
-	return e.starter.Start(ctx, event)
+	if derived := e.starter.Start(ctx, event); derived != nil {
+		started = derived
+	}
+	return started
 }
 
 // end notifies the observer of the work's outcome.

@@ -180,6 +180,22 @@ func (tr *tracer) Observe(ctx context.Context, e *observe.Event) {
 	delete(tr.open, span)
 }
 
+// contextless is a Starter that returns no context.
+type contextless struct{ *tracer }
+
+func (contextless) Start(context.Context, *observe.Event) context.Context { return nil }
+
+func TestL12AStarterWithoutAContextDoesNotFailTheWork(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{handlers: "s"}
+		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(pipeline.NewTransaction("a", []byte("x"))), s.task(), consumerPolicy(1, 1),
+			pipeline.WithObserver(contextless{newTracer()}), quiet).Run(bg)
+		if err != nil || summary.Success != 1 {
+			t.Errorf("%+v, %v", summary, err)
+		}
+	})
+}
+
 func newTracer() *tracer {
 	return &tracer{open: map[observe.Span]string{}, own: map[string]observe.Trace{}}
 }

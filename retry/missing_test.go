@@ -478,6 +478,27 @@ func TestR13APanickingObserverDoesNotEndTheCall(t *testing.T) {
 	}
 }
 
+// contextless is a Starter that returns no context.
+type contextless struct{ observe.Observer }
+
+func (contextless) Start(context.Context, *observe.Event) context.Context { return nil }
+
+func TestR13AStarterWithoutAContextDoesNotEndTheCall(t *testing.T) {
+	for _, hedge := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := exact(2)
+			p.Hedge.Enabled = hedge
+			e := executor(t, p, func(o *retry.ExecutorOptions) {
+				o.Observer = observe.Multi(contextless{&log{}}, contextless{&log{}}, startingFunc(func(*observe.Event) {}))
+			})
+			op, calls := script(errDown, nil)
+			if err := e.Do(bg, key, op); err != nil || *calls != 2 {
+				t.Errorf("%v after %d calls", err, *calls)
+			}
+		})
+	}
+}
+
 func TestR13APanickingJournalDoesNotUndoASuccess(t *testing.T) {
 	l := &log{}
 	e := executor(t, exact(3), func(o *retry.ExecutorOptions) {

@@ -97,11 +97,14 @@ func (r *run) record(timeline bool) {
 // notifyStart sends a start event to the observer and returns the context that the observer derived from ctx.
 func (rec *recorder) notifyStart(r *run, ctx context.Context, e *observe.Event) (started context.Context) {
 	rec.stamp(r, e)
-	started = ctx //nolint:wastedassign // the result if Start panics
+	started = ctx // the result if Start panics or returns nil
 	if r.e.options.RecoverPanics {
 		defer r.e.recoverObserver(ctx, e.Work)
 	}
-	return r.e.starter.Start(ctx, e)
+	if derived := r.e.starter.Start(ctx, e); derived != nil {
+		started = derived
+	}
+	return started
 }
 
 func (rec *recorder) stamp(r *run, e *observe.Event) {
