@@ -103,8 +103,11 @@ func (p *people) finish(ctx context.Context, l login, code string) (session, err
 	}
 	if claims[p.options.GroupsClaim] == nil { // some providers tell the rest on request only
 		info, err := p.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
-		if err != nil || info.Subject != id.Subject {
-			return session{}, fmt.Errorf("user info: of another person, or %w", err)
+		if err == nil && info.Subject != id.Subject {
+			err = errors.New("it is about another person")
+		}
+		if err != nil {
+			return session{}, fmt.Errorf("user info: %w", err)
 		}
 		if err := info.Claims(&claims); err != nil {
 			return session{}, err

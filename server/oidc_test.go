@@ -2,6 +2,14 @@ package server
 
 import (
 	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -9,6 +17,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zitadel/oidc/v3/example/server/exampleop"
 	"github.com/zitadel/oidc/v3/example/server/storage"
@@ -122,4 +131,123 @@ func visit(t *testing.T, c *http.Client, method, target string, form url.Values)
 	out := replyOf(t, answer)
 	out.header.Set("Test-Query", answer.Request.URL.Query().Get("authRequestID"))
 	return out
+}
+
+// forger is a provider whose answers a test makes up.
+type forger struct {
+	t        *testing.T
+	url      string
+	key      *rsa.PrivateKey
+	claims   map[string]any // of the ID token
+	userInfo map[string]any
+}
+
+func newForger(t *testing.T) *forger {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &forger{t: t, key: key}
+	site := httptest.NewServer(f)
+	t.Cleanup(site.Close)
+	f.url = site.URL
+	return f
+}
+
+func (f *forger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	base64url := base64.RawURLEncoding.EncodeToString
+	out := map[string]any{}
+	switch r.URL.Path {
+	case "/.well-known/openid-configuration":
+		out = map[string]any{
+			"issuer": f.url, "authorization_endpoint": f.url + "/auth", "token_endpoint": f.url + "/token", "jwks_uri": f.url + "/keys", "userinfo_endpoint": f.url + "/me",
+		}
+	case "/keys":
+		out["keys"] = []any{map[string]any{"kty": "RSA", "alg": "RS256", "use": "sig", "n": base64url(f.key.N.Bytes()), "e": base64url(big.NewInt(int64(f.key.E)).Bytes())}}
+	case "/token":
+		claims, _ := json.Marshal(f.claims)
+		text := base64url([]byte(`{"alg":"RS256"}`)) + "." + base64url(claims)
+		sum := sha256.Sum256([]byte(text))
+		signature, err := rsa.SignPKCS1v15(rand.Reader, f.key, crypto.SHA256, sum[:])
+		if err != nil {
+			f.t.Error(err)
+		}
+		out = map[string]any{"access_token": "a", "token_type": "Bearer", "id_token": text + "." + base64url(signature)}
+	case "/me":
+		out = f.userInfo
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+func TestS5ASignInThatIsNotTheBrowsersOwnIsRefused(t *testing.T) {
+	f := newForger(t)
+	e := newEnv(t, func(o *Options) {
+		o.OIDC = &OIDC{Issuer: f.url, ClientID: "tenet", BaseURL: "https://tenet.example.com/", Groups: map[string][]policystore.Scope{"ops": {policystore.ScopeRead}}}
+	})
+	serve := func(path, cookie string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "https://tenet.example.com"+path, http.NoBody)
+		r.Header.Set("Cookie", cookie)
+		e.server.Handler().ServeHTTP(w, r)
+		return w
+	}
+	for name, c := range map[string]struct {
+		claims, info map[string]any // in place of good ones
+		state        string
+		begun        time.Duration // ago
+		name         string        // of the person; "" if the sign-in is refused
+	}{
+		"the browser's own":               {name: "ann@example.com"},
+		"an address that is not verified": {claims: map[string]any{"email_verified": false}, name: "7"},
+		"another state":                   {state: "x"},
+		"another nonce":                   {claims: map[string]any{"nonce": "x"}},
+		"no nonce":                        {claims: map[string]any{"nonce": ""}},
+		"for another server":              {claims: map[string]any{"aud": "other"}},
+		"of another provider":             {claims: map[string]any{"iss": "https://example.com"}},
+		"expired":                         {claims: map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}},
+		"groups of another person":        {info: map[string]any{"sub": "8"}},
+		"begun too long ago":              {begun: loginTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begun, _ := e.server.identity.people.begin("/v1/session")
+			begun.Expires = begun.Expires.Add(-c.begun)
+			cookie, err := e.server.identity.cookies.seal(t.Context(), loginCookie, begun, loginTime)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.claims = map[string]any{
+				"iss": f.url, "sub": "7", "aud": "tenet", "exp": time.Now().Add(time.Hour).Unix(), "nonce": begun.Nonce, "email": "ann@example.com", "email_verified": true,
+			}
+			f.userInfo = map[string]any{"sub": "7", "groups": []string{"ops"}}
+			maps.Copy(f.claims, c.claims)
+			maps.Copy(f.userInfo, c.info)
+			w := serve("/v1/session/callback?code=c&state="+begun.State+c.state, cookie.Name+"="+cookie.Value)
+			session := ""
+			for _, c := range w.Result().Cookies() {
+				if c.Name == sessionCookie && c.HttpOnly && c.Secure && c.SameSite == http.SameSiteLaxMode {
+					session = c.Name + "=" + c.Value
+				}
+			}
+			if c.name == "" {
+				if w.Code != 400 || session != "" {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+				return
+			}
+			if me := serve("/v1/session", session); w.Code != 302 || !strings.Contains(me.Body.String(), `"name":"`+c.name+`"`) {
+				t.Errorf("%d %s, then %s", w.Code, w.Body, me.Body)
+			}
+		})
+	}
+	if strings.Contains(e.log.String(), "%!") {
+		t.Errorf("the log: %s", e.log)
+	}
+	for _, target := range []string{"/ui/jobs?a=b" + strings.Repeat("&", longestReturn-12), "/" + strings.Repeat(`"`, longestReturn-1), "/" + strings.Repeat("\xff", longestReturn-1)} {
+		w := serve("/v1/session/login?return="+url.QueryEscape(target), "")
+		if c := w.Result().Cookies()[0]; w.Code != 302 || len(c.Name)+len(c.Value) > 4096 {
+			t.Errorf("return to %.20q…: %d, a cookie of %d bytes", target, w.Code, len(c.Name)+len(c.Value))
+		}
+	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -78,7 +79,8 @@ func noPeople() *problem {
 	return refusal(http.StatusNotFound, "this server has no OpenID Connect provider", "use a token")
 }
 
-// longestReturn is the longest path to return to after a sign-in, in bytes: it is in a cookie, which browsers keep up to 4,096 bytes.
+// longestReturn is the longest path to return to after a sign-in, in bytes of JSON: it is in a cookie, which browsers keep up to 4,096
+// bytes.
 const longestReturn = 2000
 
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +90,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	target := r.URL.Query().Get("return")
-	if len(target) > longestReturn || !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\r\n\t") {
+	escaped, _ := json.Marshal(target) // a string never fails
+	if len(escaped) > longestReturn || !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\r\n\t") {
 		target = "/" // not to another site
 	}
 	begun, url := p.begin(target)
