@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -250,6 +251,34 @@ func TestR10PercentileTriggerLearns(t *testing.T) {
 	})
 }
 
+func TestR10OnlySuccessesOfTheKeyWithHedgingFeedThePercentile(t *testing.T) {
+	off := retry.WithPolicy(func(p *policy.Policy) { p.Hedge.Enabled = false })
+	for name, feed := range map[string]func(*retry.Executor) error{
+		"failures": func(e *retry.Executor) error { return e.Do(bg, key, after(50*time.Millisecond, errDown)) },
+		"another key": func(e *retry.Executor) error {
+			return e.Do(bg, policy.Key{Name: "other"}, after(50*time.Millisecond, nil))
+		},
+		"calls without hedging": func(e *retry.Executor) error { return e.Do(bg, key, after(50*time.Millisecond, nil), off) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := hedged(1, 1)
+				p.Hedge.TriggerName, p.Hedge.HedgeDelay = policy.TriggerP95, 10*time.Second
+				e := executor(t, p)
+				for range 60 {
+					_ = feed(e)
+				}
+				op, _ := racing(after(time.Minute, nil), after(0, nil))
+				start := time.Now()
+				_ = e.Do(bg, key, op)
+				if took := time.Since(start); took != 10*time.Second {
+					t.Errorf("hedged after %v, want the fixed delay of 10s", took)
+				}
+			})
+		})
+	}
+}
+
 func TestR11HalfOpenAdmitsNoHedges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := hedged(1, 1)
@@ -335,6 +364,23 @@ func TestR2TriggerNotFound(t *testing.T) {
 	}
 }
 
+func TestR2AHedgesBudgetNotFound(t *testing.T) {
+	for mode, want := range map[retry.FailureMode]int64{retry.FailureFallback: 2, retry.FailureAllow: 2, retry.FailureDeny: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			p := hedged(1, 1)
+			p.Hedge.Budget.Name = "nowhere"
+			op, launched := racing(after(time.Second, nil))
+			timeline, err := executor(t, p, func(o *retry.ExecutorOptions) { o.MissingBudgetMode = mode }).DoWithTimeline(bg, key, op)
+			if err != nil || launched.Load() != want || timeline.Attributes.Get(observe.AttrBudgetNotFound) != "nowhere" {
+				t.Fatalf("%s: %v, %d launched, attributes %+v", mode, err, launched.Load(), timeline.Attributes)
+			}
+			if hedge := timeline.Attempts[1]; hedge.Denied != (want == 1) || hedge.BudgetReason != policy.ReasonBudgetNotFound {
+				t.Errorf("%s: %+v", mode, hedge)
+			}
+		})
+	}
+}
+
 func TestR8HedgesAreChargedToTheRetryBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := budget.New(policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 0.1, Burst: 3})
@@ -356,19 +402,21 @@ func TestR8HedgesAreChargedToTheRetryBudget(t *testing.T) {
 
 func TestR8AHedgesOwnRetryRatioEarnsWithCalls(t *testing.T) {
 	for _, scope := range []string{"process", "shared"} {
-		synctest.Test(t, func(t *testing.T) {
-			list, _, _ := sharingProcesses(t, 1, `{version: 1, budgets: {hedges: {kind: retry_ratio, ratio: 0.5, burst: 2, scope: `+scope+`}},
-				policies: {user-service.GetUser: {retry: {max_attempts: 1}, hedge: {enabled: true, delay: 100ms, budget: {name: hedges}}}}}`)
-			var hedges int64
-			for range 100 {
-				op, n := racing(after(time.Second, nil))
-				_ = list[0].Do(bg, key, op)
-				hedges += n.Load() - 1
-			}
-			if hedges < 45 || hedges > 52 {
-				t.Errorf("%s: %d hedges for 100 calls with ratio 0.5 and burst 2", scope, hedges)
-			}
-		})
+		for _, attempts := range []int64{1, 3} { // retries earn nothing
+			synctest.Test(t, func(t *testing.T) {
+				list, _, _ := sharingProcesses(t, 1, `{version: 1, budgets: {hedges: {kind: retry_ratio, ratio: 0.5, burst: 2, scope: `+scope+`}},
+					policies: {user-service.GetUser: {retry: {max_attempts: `+fmt.Sprint(attempts)+`}, hedge: {enabled: true, delay: 100ms, budget: {name: hedges}}}}}`)
+				var hedges int64
+				for range 100 {
+					op, n := racing(after(time.Second, errDown))
+					_ = list[0].Do(bg, key, op)
+					hedges += n.Load() - attempts
+				}
+				if hedges < 45 || hedges > 52 {
+					t.Errorf("%s: %d hedges for 100 calls of %d attempts with ratio 0.5 and burst 2", scope, hedges, attempts)
+				}
+			})
+		}
 	}
 }
 

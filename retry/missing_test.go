@@ -47,6 +47,11 @@ func TestR2ProviderError(t *testing.T) {
 				if *calls != c.calls || !errors.Is(err, c.wantErr) {
 					t.Errorf("%d calls, want %d: %v", *calls, c.calls, err)
 				}
+				edited := e.Do(bg, key, op, retry.WithPolicy(func(*policy.Policy) {}))
+				failure(t, edited, c.reason)
+				if *calls != 2*c.calls || !errors.Is(edited, c.wantErr) {
+					t.Errorf("%d calls with a policy that the call has edited, want %d: %v", *calls-c.calls, c.calls, edited)
+				}
 				if mode := timeline.Attributes.Get(observe.AttrMissingPolicyMode); mode != c.mode.String() {
 					t.Errorf("missing_policy_mode %q", mode)
 				}
