@@ -49,6 +49,20 @@ type people struct {
 }
 
 func newPeople(ctx context.Context, o *OIDC) (*people, error) {
+	missing := ""
+	switch {
+	case o.Issuer == "":
+		missing = "Issuer"
+	case o.ClientID == "":
+		missing = "ClientID"
+	case o.BaseURL == "":
+		missing = "BaseURL"
+	case len(o.Groups) == 0:
+		missing = "Groups"
+	}
+	if missing != "" {
+		return nil, fmt.Errorf("server: OpenID Connect: %s is missing: nobody could sign in", missing)
+	}
 	p := &people{options: *o}
 	p.options.GroupsClaim = cmp.Or(p.options.GroupsClaim, "groups")
 	p.options.Client = cmp.Or(p.options.Client, http.DefaultClient)

@@ -181,6 +181,22 @@ func (f *forger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
+func TestO3AMissingOptionOfOpenIDConnectIsNamed(t *testing.T) {
+	f := newForger(t)
+	for name, drop := range map[string]func(*OIDC){
+		"Issuer": func(o *OIDC) { o.Issuer = "" }, "ClientID": func(o *OIDC) { o.ClientID = "" }, "BaseURL": func(o *OIDC) { o.BaseURL = "" }, "Groups": func(o *OIDC) { o.Groups = nil },
+	} {
+		o := OIDC{Issuer: f.url, ClientID: "tenet", BaseURL: "https://tenet.example.com", Groups: map[string][]policystore.Scope{"ops": {policystore.ScopeRead}}}
+		if _, err := newPeople(t.Context(), &o); err != nil {
+			t.Fatal(err)
+		}
+		drop(&o)
+		if _, err := newPeople(t.Context(), &o); err == nil || !strings.Contains(err.Error(), name+" is missing") {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}
+
 func TestS5ASignInThatIsNotTheBrowsersOwnIsRefused(t *testing.T) {
 	f := newForger(t)
 	e := newEnv(t, func(o *Options) {
