@@ -91,7 +91,7 @@ func (r *run) settle() {
 	c := settleContext{parent: r.endless}
 	defer c.end()
 	for {
-		acks, nacks = r.swap(acks[:0], nacks[:0])
+		acks, nacks = r.swap(acks, nacks)
 		if len(acks)+len(nacks) == 0 {
 			return
 		}
@@ -106,20 +106,20 @@ func (r *run) settle() {
 	}
 }
 
-// swap waits until the queue is not empty and exchanges it for empty lists. It returns empty lists when the queue is closed
-// and empty.
+// swap waits until the queue is not empty and exchanges it for the lists, whose settlements the source has answered. It returns
+// empty lists when the queue is closed and empty.
 func (r *run) swap(acks []Delivery, nacks []giveBack) ([]Delivery, []giveBack) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.settler
-	s.sending = 0
+	s.sending -= len(acks) + len(nacks)
 	r.intake.wake.Signal()
 	for s.pending() == 0 && !s.closed {
 		s.wake.Wait()
 	}
-	s.acks, acks = acks, s.acks
-	s.nacks, nacks = nacks, s.nacks
-	s.sending = len(acks) + len(nacks)
+	s.acks, acks = acks[:0], s.acks
+	s.nacks, nacks = nacks[:0], s.nacks
+	s.sending += len(acks) + len(nacks)
 	return acks, nacks
 }
 

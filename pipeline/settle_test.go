@@ -265,6 +265,29 @@ func TestL9AnUnresponsiveSourceDoesNotBlockTheEndOfARun(t *testing.T) {
 	})
 }
 
+func TestLateSettlementsCountUntilTheSourceTakesThem(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := &deaf{newScripted(answer{ids: []string{"a", "b"}}, answer{err: pipeline.ErrEnd})}
+		ended := map[string]time.Duration{"a": time.Minute, "b": 2 * time.Minute}
+		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
+		defer cancel()
+		consumer := pipeline.NewConsumer(source, (&script{}).task(), consumerPolicy(2, 2), quiet, pipeline.WithGrace(time.Second),
+			pipeline.WithEnded(func(e pipeline.Ended) { time.Sleep(ended[e.Delivery.Transaction.ID()]) }))
+		if _, err := consumer.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		var got []int
+		for _, wait := range []time.Duration{90 * time.Second, time.Minute, time.Hour - time.Minute, time.Minute} {
+			time.Sleep(wait)
+			synctest.Wait()
+			got = append(got, consumer.Progress().Unsettled)
+		}
+		if diff := cmp.Diff([]int{1, 2, 1, 0}, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestL7FetchingWaitsWhileTooManyAcknowledgementsArePending(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		full := answer{ids: many(1000)}
