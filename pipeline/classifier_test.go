@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
@@ -40,24 +42,25 @@ func TestC5ClassifiersJudgeErrorsOfSteps(t *testing.T) {
 	})
 }
 
-func TestL5DeliveriesAreNotLostWhenAClassifierRetriesTheFetch(t *testing.T) {
+func TestL5AStepThatSucceededIsNotRepeatedByItsClassifier(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		judged := 0
-		again := classify.Func(func(_ any, err error) classify.Outcome {
-			if judged++; judged == 1 {
-				return classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem}
-			}
-			return classify.Default(nil, err)
+		again := classify.Func(func(any, error) classify.Outcome {
+			return classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem}
 		})
 		p := consumerPolicy(2, 2)
-		p.Steps.Fetch.Retry.MaxAttempts, p.Steps.Fetch.Retry.ClassifierName = 2, "again"
-		source := newScripted(answer{ids: []string{"a"}}, answer{ids: []string{"b"}}, answer{err: pipeline.ErrEnd})
-		var l ledger
-		summary, err := pipeline.NewConsumer(source, (&script{}).task(), p, l.option(), pipeline.WithExecutorOptions(retry.ExecutorOptions{
+		for _, r := range []*policy.Retry{&p.Steps.Fetch.Retry, &p.Steps.Process.Retry, &p.Steps.Success.Retry} {
+			r.MaxAttempts, r.ClassifierName = 2, "again"
+		}
+		source := newScripted(answer{ids: []string{"a", "b"}}, answer{ids: []string{"c", "d"}}, answer{err: pipeline.ErrEnd})
+		s := &script{handlers: "s"}
+		summary, err := pipeline.NewConsumer(source, s.task(), p, pipeline.WithExecutorOptions(retry.ExecutorOptions{
 			Classifiers: map[string]classify.Classifier{"again": again},
 		})).Run(bg)
-		if err != nil || summary.Success != 2 || summary.Retries != 1 || len(l.of("a")) != 1 || len(l.of("b")) != 1 {
-			t.Error(summary, err)
+		if err != nil || summary.Success != 4 || summary.Retries != 0 || s.count("process a") != 1 || s.count("success a") != 1 {
+			t.Errorf("%+v, %v, log: %v", summary, err, s.log)
+		}
+		if diff := cmp.Diff([]int{2, 2, 2}, asked(source)); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

@@ -103,11 +103,7 @@ func (f *fetching) ask(ctx context.Context) (err error) {
 	}
 	f.request.Extra = fields.Copy(f.extra)
 	found, err := f.source.Fetch(ctx, f.request)
-	if f.got == nil {
-		f.got = found
-	} else {
-		f.got = append(f.got, found...)
-	}
+	f.got = found
 	if errors.Is(err, ErrEnd) {
 		f.end = true
 		return nil

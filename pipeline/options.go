@@ -58,7 +58,7 @@ func WithProvider(p policy.Provider) Option {
 }
 
 // WithExecutorOptions sets the options of the engine's executor: budgets, classifiers, classes, journal. The engine adds its
-// provider and observer.
+// provider and observer. A classifier judges the errors of its step; a step that returns nil has succeeded.
 func WithExecutorOptions(e retry.ExecutorOptions) Option { return func(o *options) { o.executor = e } }
 
 // WithObserver sets an observer. It receives the events of the engine's steps, the start and end of each transaction and of

@@ -117,7 +117,7 @@ func loop[T any, O operation[T]](r *run, op O, value T, err error) (_ T, action 
 				value, err = op.do(l.ctx)
 			}
 			j := &succeeded // the usual case
-			if err != nil || r.plan.classifier != nil {
+			if err != nil || r.plan.classifier != nil && r.options.step == "" {
 				j = &judgement{}
 				r.judge(l, op.box(value), err, j)
 			}

@@ -21,8 +21,8 @@ type Step struct {
 	Operation, TenantID, CorrelationID, TraceID string
 }
 
-// DoStep is [Executor.Do] for a step. Its records identify the transaction as the work. It costs less than a call with the
-// corresponding options.
+// DoStep is [Executor.Do] for a step. Its records identify the transaction as the work. A classifier judges only its errors: nil is
+// a success. It costs less than a call with the corresponding options.
 func (e *Executor) DoStep(ctx context.Context, s Step, op Operation) error {
 	argument.Need(op != nil, "retry: the operation")
 	p := e.planFor(ctx, s.Key)
