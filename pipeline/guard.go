@@ -10,6 +10,7 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
 )
 
 // guarded runs the transaction under the engine's guard, if there is one. If the guard cannot record how the transaction
@@ -57,6 +58,9 @@ func (w *worker) effectError(e end) error {
 		return classify.After(e.failure, 0)
 	case e.outcome == Redelivered, w.cause != nil: // not finished, or the exception step still has to handle it
 		return classify.After(e.err, 0)
+	}
+	if failed, ok := errors.AsType[*retry.Error](e.err); ok && failed.Outcome.Kind == classify.NonRetryable {
+		return classify.Permanent(e.err) // by the step's policy
 	}
 	return e.err
 }

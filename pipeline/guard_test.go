@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
 )
 
 // TestL4ATaskThatEndsItsGoroutineLeavesItsOutcomeUnknown checks that a guard does not run such a task again, even after the
@@ -80,6 +83,40 @@ func TestL4TheExceptionStepDecidesWhatAGuardKeeps(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.outcomes, l.of("a")); diff != "" || s.count("process a") != c.runs {
 				t.Errorf("%d runs; outcomes (-want +got):\n%s", s.count("process a"), diff)
+			}
+			list, err := db.Idempotency().List(bg, idempotency.Filter{}, idempotency.ID{}, 10)
+			if err != nil || len(list) != 1 || list[0].State != c.state {
+				t.Errorf("%+v, %v", list, err)
+			}
+		})
+	}
+}
+
+// TestL4WhatAStepsPolicyCallsFinalIsFinalForItsGuard checks a final failure without an exception step: the work does not run again.
+func TestL4WhatAStepsPolicyCallsFinalIsFinalForItsGuard(t *testing.T) {
+	never := classify.Func(func(any, error) classify.Outcome {
+		return classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategorySystem}
+	})
+	for name, c := range map[string]struct {
+		retry policy.Retry
+		state idempotency.State
+		runs  int
+	}{
+		"a classifier":         {policy.Retry{ClassifierName: "never"}, idempotency.Failed, 1},
+		"abort_on":             {policy.Retry{AbortOn: []policy.Class{"timeout"}}, idempotency.Failed, 1},
+		"no attempts are left": {policy.Retry{}, idempotency.Released, 2},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			db := memory.Open()
+			defer db.Close()
+			s := &script{process: map[string][]act{"*": {{err: os.ErrDeadlineExceeded}}}}
+			p := consumerPolicy(1, 1)
+			p.Loop.Streaming, p.Steps.Process.Retry = true, c.retry
+			source := newScripted(answer{ids: []string{"a"}}, answer{ids: []string{"a"}}, answer{err: pipeline.ErrEnd})
+			summary, err := pipeline.NewConsumer(source, s.task(), p, quiet, pipeline.WithGuard(guardOver(t, db.Idempotency())),
+				pipeline.WithExecutorOptions(retry.ExecutorOptions{Classifiers: map[string]classify.Classifier{"never": never}})).Run(bg)
+			if err != nil || summary.Failed != 2 || s.count("process a") != c.runs {
+				t.Errorf("%+v, %v, %d runs", summary, err, s.count("process a"))
 			}
 			list, err := db.Idempotency().List(bg, idempotency.Filter{}, idempotency.ID{}, 10)
 			if err != nil || len(list) != 1 || list[0].State != c.state {
