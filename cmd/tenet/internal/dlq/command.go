@@ -1,17 +1,12 @@
 package dlq
 
 import (
-	"context"
-	"errors"
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
-	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -61,54 +56,18 @@ func purgeCommand(a *cli.App) *cobra.Command {
 		Long:    "Remove dead jobs with their history: those that the filters select, or else all. This cannot be undone.",
 		Example: "  tenet dlq purge --created-before 720h --dry-run\n  tenet dlq purge --type http --error 'status 410' --yes",
 	}
+	b := jobs.Bulk{Action: job.ActionDelete, Operation: "dlq.purge", From: job.Dead,
+		Noun: "dead job", Done: "removed", Counted: "purged", Question: "Remove %s with all history?"}
 	store, filter, audit := open.JobsFlag(cmd), jobs.AddFilterFlags(cmd), recording.OperatorFlag(cmd)
-	dryRun := cmd.Flags().Bool("dry-run", false, "count the jobs without removing them")
-	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	cmd.Flags().BoolVar(&b.DryRun, "dry-run", false, "count the jobs without removing them")
+	cmd.Flags().BoolVar(&b.Yes, "yes", false, "do not ask")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		selected, err := filter.Filter(job.Dead)
-		if err != nil {
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) (err error) {
+		if b.Filter, err = filter.Filter(job.Dead); err != nil {
 			return err
 		}
-		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
-			return purge(cmd.Context(), a, s, purgeFlags{selected, *audit, *form, *dryRun, *yes})
-		})
+		b.Audit, b.Form = *audit, *form
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error { return b.Run(cmd.Context(), a, s) })
 	})
 	return cmd
-}
-
-type purgeResult struct {
-	Purged int `json:"purged"`
-}
-
-type purgeFlags struct {
-	filter      job.Filter
-	audit, form string
-	dryRun, yes bool
-}
-
-func purge(ctx context.Context, a *cli.App, s open.JobStore, f purgeFlags) error {
-	ids, err := jobs.Selected(ctx, s, f.filter)
-	if err != nil {
-		return err
-	}
-	if f.dryRun {
-		return a.Print(f.form, purgeResult{len(ids)}, func(w io.Writer) { cli.Fprintf(w, "%s would be removed\n", cli.Count(len(ids), "dead job")) })
-	}
-	if err := a.Confirm(ctx, f.yes, "Remove %s with all history?", cli.Count(len(ids), "dead job")); err != nil {
-		return err
-	}
-	if len(ids) > 0 {
-		o, err := operation.OnJobs("dlq.purge", f.filter, len(ids))
-		if err != nil {
-			return cli.AsUsage(err)
-		}
-		o.From = string(job.Dead)
-		if err := recording.Put(ctx, a, f.audit, o); err != nil {
-			return err
-		}
-	}
-	gone, failed := jobs.Change(ctx, s, job.ActionDelete, job.Filter{IDs: ids, States: f.filter.States})
-	err = a.Print(f.form, purgeResult{len(gone)}, func(w io.Writer) { cli.Fprintf(w, "%s removed\n", cli.Count(len(gone), "dead job")) })
-	return errors.Join(failed, err)
 }

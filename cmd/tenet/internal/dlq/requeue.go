@@ -27,13 +27,8 @@ import (
 // requeueFlags are what "dlq requeue" is asked for.
 type requeueFlags struct {
 	planFlags
-	audit  string
-	all    bool // no filter and no ID was given
-	dryRun bool
-	yes    bool
-	wait   bool
-	form   string
-	filter job.Filter
+	jobs.Bulk
+	wait bool
 }
 
 // planFlags are the flags of a plan, as they are written.
@@ -42,13 +37,9 @@ type planFlags struct {
 	stopLeast, maxPending int
 }
 
-// requeueResult is the output of "dlq requeue" without a plan.
-type requeueResult struct {
-	Requeued int `json:"requeued"`
-}
-
 func requeueCommand(a *cli.App) *cobra.Command {
-	f := &requeueFlags{}
+	f := &requeueFlags{Bulk: jobs.Bulk{Action: job.ActionRetry, AllIDs: true, Operation: "dlq.requeue", From: job.Dead, To: job.Ready,
+		Noun: "job", Done: "requeued", Counted: "requeued"}}
 	cmd := &cobra.Command{
 		Use: "requeue [ID…]", Short: "Run dead jobs again", Args: cobra.ArbitraryArgs,
 		Long: `Run dead jobs again, with their attempts counted from 0: those with the given IDs or that the filters select.
@@ -73,8 +64,8 @@ ended died again.`,
 	cmd.Flags().IntVar(&f.stopLeast, "stop-least", 0, "number of jobs that have to die again for --stop-at (default: 10, or the share if this is less)")
 	cmd.Flags().IntVar(&f.maxPending, "max-pending", 0, "most released jobs that have not ended (default: 1000 with --stop-at)")
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "run the redrive and wait until it ends")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count the jobs without changing them")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before running all dead jobs again")
+	cmd.Flags().BoolVar(&f.DryRun, "dry-run", false, "count the jobs without changing them")
+	cmd.Flags().BoolVar(&f.Yes, "yes", false, "do not ask before running all dead jobs again")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
 		for _, name := range []string{"rate", "canary", "stop-at", "stop-least", "max-pending"} {
@@ -86,22 +77,24 @@ ended died again.`,
 		if err != nil {
 			return err
 		}
-		if f.filter, err = filter.Filter(job.Dead); err != nil {
+		if f.Filter, err = filter.Filter(job.Dead); err != nil {
 			return err
 		}
-		if len(ids) > 0 && len(f.filter.IDs) > 0 {
+		if len(ids) > 0 && len(f.Filter.IDs) > 0 {
 			return cli.Usagef("name the jobs either as arguments or in --filter")
 		}
-		f.filter.IDs = slices.Compact(slices.Sorted(slices.Values(append(f.filter.IDs, ids...))))
-		f.audit, f.form, f.all = *audit, *form, len(ids) == 0 && !filter.Any()
+		f.Filter.IDs = slices.Compact(slices.Sorted(slices.Values(append(f.Filter.IDs, ids...))))
+		if f.Audit, f.Form = *audit, *form; len(ids) == 0 && !filter.Any() {
+			f.Question = "Run all jobs of the dead-letter queue again (%s)?"
+		}
 		if f.wait && f.planFlags == (planFlags{}) {
 			return cli.Usagef("--wait waits for a redrive; give --rate, --canary, --stop-at or --max-pending too")
 		}
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			if f.planFlags == (planFlags{}) {
-				return requeue(cmd.Context(), a, s, f)
+				return f.Run(cmd.Context(), a, s)
 			}
-			n.Filter = f.filter
+			n.Filter = f.Filter
 			return f.redrive(cmd.Context(), a, s, n)
 		})
 	})
@@ -160,46 +153,6 @@ func parseShare(flag, text string) (float64, error) {
 	return share, nil
 }
 
-// requeue runs the selected jobs again at once.
-func requeue(ctx context.Context, a *cli.App, s open.JobStore, f *requeueFlags) error {
-	ids, err := jobs.Selected(ctx, s, f.filter)
-	if err != nil {
-		return err
-	}
-	for _, id := range f.filter.IDs {
-		if !slices.Contains(ids, id) {
-			return cli.Fail(cli.ExitNotFound, fmt.Errorf("job %s is not in the dead-letter queue; nothing was changed", id))
-		}
-	}
-	if f.dryRun {
-		return a.Print(f.form, requeueResult{Requeued: len(ids)}, func(w io.Writer) { cli.Fprintf(w, "%s would be requeued\n", cli.Count(len(ids), "job")) })
-	}
-	if err := f.confirm(ctx, a, len(ids)); err != nil {
-		return err
-	}
-	if len(ids) > 0 {
-		o, err := operation.OnJobs("dlq.requeue", f.filter, len(ids))
-		if err != nil {
-			return cli.AsUsage(err)
-		}
-		o.From, o.To = string(job.Dead), string(job.Ready)
-		if err := recording.Put(ctx, a, f.audit, o); err != nil {
-			return err
-		}
-	}
-	changed, failed := jobs.Change(ctx, s, job.ActionRetry, job.Filter{IDs: ids, States: []job.State{job.Dead}})
-	err = a.Print(f.form, requeueResult{len(changed)}, func(w io.Writer) { cli.Fprintf(w, "%s requeued\n", cli.Count(len(changed), "job")) })
-	return errors.Join(failed, err)
-}
-
-// confirm asks before all dead jobs are run again.
-func (f *requeueFlags) confirm(ctx context.Context, a *cli.App, n int) error {
-	if !f.all || n == 0 {
-		return nil
-	}
-	return a.Confirm(ctx, f.yes, "Run all jobs of the dead-letter queue again (%s)?", cli.Count(n, "job"))
-}
-
 // redrive makes a redrive and, if it is asked to, runs it to its end.
 func (f *requeueFlags) redrive(ctx context.Context, a *cli.App, s job.Redriver, n job.NewRedrive) error {
 	groups, err := s.PreviewRedrive(ctx, n.Filter)
@@ -213,13 +166,13 @@ func (f *requeueFlags) redrive(ctx context.Context, a *cli.App, s job.Redriver, 
 	if preview.Total == 0 {
 		return cli.Fail(cli.ExitNotFound, errors.New("no dead job matches; nothing was changed"))
 	}
-	if f.dryRun {
-		return a.Print(f.form, preview, func(w io.Writer) {
+	if f.DryRun {
+		return a.Print(f.Form, preview, func(w io.Writer) {
 			cli.Fprintf(w, "%s would be requeued\n", cli.Count(preview.Total, "job"))
 			cli.Table(w, "JOBS\tQUEUE\tTYPE", preview.Groups, func(g job.RedriveGroup) []any { return []any{g.Jobs, g.Queue, g.Type} })
 		})
 	}
-	if err := f.confirm(ctx, a, preview.Total); err != nil {
+	if err := f.Confirm(ctx, a, preview.Total); err != nil {
 		return err
 	}
 	n.ID, n.Actor = uuidv7.Next(), recording.Actor()
@@ -227,7 +180,7 @@ func (f *requeueFlags) redrive(ctx context.Context, a *cli.App, s job.Redriver, 
 	if err != nil {
 		return cli.AsUsage(err)
 	}
-	if err := recording.Put(ctx, a, f.audit, o); err != nil {
+	if err := recording.Put(ctx, a, f.Audit, o); err != nil {
 		return err
 	}
 	made, err := s.CreateRedrive(ctx, n)
@@ -235,13 +188,13 @@ func (f *requeueFlags) redrive(ctx context.Context, a *cli.App, s job.Redriver, 
 	case errors.Is(err, job.ErrNotFound): // none is dead any more
 		return cli.Fail(cli.ExitNotFound, errors.New("no dead job matches; nothing was changed"))
 	case err != nil || !f.wait:
-		return errors.Join(err, printRedrive(a, f.form, made))
+		return errors.Join(err, printRedrive(a, f.Form, made))
 	}
 	ended, err := follow(ctx, s, made.ID)
 	if err != nil {
 		return fmt.Errorf("redrive %s goes on where workers run: %w", made.ID, err)
 	}
-	if err := printRedrive(a, f.form, ended); err != nil {
+	if err := printRedrive(a, f.Form, ended); err != nil {
 		return err
 	}
 	if ended.State == job.RedriveStopped {

@@ -18,13 +18,9 @@ import (
 
 // change is a command that changes jobs by their IDs, or those that a filter selects.
 type change struct {
-	action                      job.Action
-	name, short, done, question string // the question is about a number of jobs
-
+	Bulk
+	name, short string
 	ids         []string
-	audit, form string
-	dryRun, yes bool
-	wait        bool // cancel only: until the running jobs have ended
 }
 
 // changeResult is the output of such a command.
@@ -43,16 +39,15 @@ type changeResult struct {
 func changeCommand(a *cli.App, c change) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: c.name + " [ID…]", Short: c.short,
-		Long:    c.short + ".\n\n" + c.selects() + "\n\nExits with 5 if a job was not found, and with 7 if a job's state does not allow it to be " + c.done + ".",
+		Long:    c.short + ".\n\n" + c.selects() + "\n\nExits with 5 if a job was not found, and with 7 if a job's state does not allow it to be " + c.Done + ".",
 		Example: "  tenet jobs " + c.name + " 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --store sqlite:jobs.db\n  tenet jobs " + c.name + " --filter 'queue:mail before:24h' --dry-run",
 	}
 	store, audit := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	text := cmd.Flags().String("filter", "", "change the jobs that this filter selects, such as 'queue:mail meta.tenant:acme'")
-	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
-	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	wait := new(bool)
-	if c.action == job.ActionCancel {
-		wait = cmd.Flags().Bool("wait", false, "wait until running jobs have ended, and print their outcomes")
+	cmd.Flags().BoolVar(&c.DryRun, "dry-run", false, "print what would be done, without doing it")
+	cmd.Flags().BoolVar(&c.Yes, "yes", false, "do not ask")
+	if c.Action == job.ActionCancel {
+		cmd.Flags().BoolVar(&c.wait, "wait", false, "wait until running jobs have ended, and print their outcomes")
 		cmd.Long = c.short + `.
 
 ` + c.selects() + `
@@ -75,20 +70,19 @@ Exits with 5 if a job was not found, and with 7 if one had already ended.`
 		return nil
 	}
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
-		c.ids, c.wait, c.audit, c.dryRun, c.yes, c.form = ids, *wait, *audit, *dryRun, *yes, *form
-		var f job.Filter
+		c.ids, c.Operation, c.Audit, c.Form = ids, "jobs."+c.name, *audit, *form
 		if filtered() {
 			var err error
-			if f, err = c.filter(*text); err != nil {
+			if c.Filter, err = c.filter(*text); err != nil {
 				return err
 			}
 		}
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			if filtered() {
-				return c.selected(cmd.Context(), a, s, f)
+				return c.Run(cmd.Context(), a, s)
 			}
-			if c.action == job.ActionDelete && !c.dryRun {
-				if err := a.Confirm(cmd.Context(), c.yes, c.question, cli.Count(len(ids), "job")); err != nil {
+			if c.Action == job.ActionDelete && !c.DryRun {
+				if err := c.Confirm(cmd.Context(), a, len(ids)); err != nil {
 					return err
 				}
 			}
@@ -100,23 +94,23 @@ Exits with 5 if a job was not found, and with 7 if one had already ended.`
 
 // changeJobs applies a change to the jobs whose states allow it, and prints the result for all of them.
 func changeJobs(ctx context.Context, a *cli.App, s open.JobStore, c change) error {
-	result := changeResult{Changed: []string{}, Missing: []string{}, Conflict: []string{}, done: c.done, states: map[string]job.State{}}
-	allowed, err := result.look(ctx, s, c.action, c.ids)
+	result := changeResult{Changed: []string{}, Missing: []string{}, Conflict: []string{}, done: c.Done, states: map[string]job.State{}}
+	allowed, err := result.look(ctx, s, c.Action, c.ids)
 	if err != nil {
 		return err
 	}
-	if c.dryRun {
+	if c.DryRun {
 		for _, r := range allowed {
 			result.Changed = append(result.Changed, r.ID)
 		}
-		return errors.Join(a.Print(c.form, result, func(w io.Writer) { result.write(w, "would be "+c.done) }), result.failure())
+		return errors.Join(a.Print(c.Form, result, func(w io.Writer) { result.write(w, "would be "+c.Done) }), result.failure())
 	}
 	if len(allowed) > 0 {
-		o, err := operation.OnRecords("jobs."+c.name, allowed)
+		o, err := operation.OnRecords(c.Operation, allowed)
 		if err != nil {
 			return cli.AsUsage(err)
 		}
-		if err := recording.Put(ctx, a, c.audit, o); err != nil {
+		if err := recording.Put(ctx, a, c.Audit, o); err != nil {
 			return err
 		}
 	}
@@ -124,7 +118,7 @@ func changeJobs(ctx context.Context, a *cli.App, s open.JobStore, c change) erro
 	if failed == nil {
 		failed = result.failure()
 	}
-	return errors.Join(a.Print(c.form, result, func(w io.Writer) { result.write(w, c.done) }), failed)
+	return errors.Join(a.Print(c.Form, result, func(w io.Writer) { result.write(w, c.Done) }), failed)
 }
 
 // look returns the jobs whose states allow an action, and records the others in the result.
@@ -149,7 +143,7 @@ func (c *changeResult) look(ctx context.Context, s open.JobStore, action job.Act
 func (c *changeResult) apply(ctx context.Context, s open.JobStore, what change, list []*job.Record) (err error) {
 	for _, r := range list {
 		var changed []string
-		if changed, err = s.Change(ctx, what.action, job.Filter{IDs: []string{r.ID}}, 1); err != nil {
+		if changed, err = s.Change(ctx, what.Action, job.Filter{IDs: []string{r.ID}}, 1); err != nil {
 			break
 		}
 		if len(changed) == 0 { // its state has changed meanwhile
@@ -158,7 +152,7 @@ func (c *changeResult) apply(ctx context.Context, s open.JobStore, what change, 
 			c.Changed = append(c.Changed, r.ID)
 		}
 	}
-	if what.action != job.ActionCancel {
+	if what.Action != job.ActionCancel {
 		return err
 	}
 	c.Outcomes = map[string]string{}

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -16,23 +17,89 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Selected returns the IDs of the jobs that a filter selects. It is called before any of them is changed: a job that returns
-// to its state meanwhile must not be changed twice.
-func Selected(ctx context.Context, s open.JobStore, f job.Filter) (ids []string, err error) {
-	err = EachJob(ctx, s, Range{Filter: f}, func(r *job.Record) bool { ids = append(ids, r.ID); return true })
-	return ids, err
+// Bulk is a change to all jobs that a filter selects.
+type Bulk struct {
+	Action    job.Action
+	Filter    job.Filter
+	AllIDs    bool      // of dead jobs: nothing is changed unless all IDs of the filter are selected
+	Operation string    // the name of the operator's action
+	From, To  job.State // recorded; without From all states of the filter are
+	Noun      string    // "job" in text
+	Done      string    // in words
+	Question  string    // about a number of jobs; "" asks nothing
+	Counted   string    // the name of the number of jobs in JSON; "" writes a selectionResult
+
+	Audit, Form string
+	DryRun, Yes bool
+	wait        bool // cancel only: until the running jobs have ended
 }
 
-// Change applies an action to those of the jobs that are still in one of the states, and returns the IDs of the changed ones,
-// also with an error.
-func Change(ctx context.Context, s open.JobStore, action job.Action, f job.Filter) (changed []string, err error) {
-	for chunk := range slices.Chunk(f.IDs, PageSize) {
-		done, err := s.Change(ctx, action, job.Filter{IDs: chunk, States: f.States}, len(chunk))
-		if changed = append(changed, done...); err != nil {
-			return changed, err
+// Confirm asks before n jobs are changed.
+func (b *Bulk) Confirm(ctx context.Context, a *cli.App, n int) error {
+	if b.Question == "" || n == 0 {
+		return nil
+	}
+	return a.Confirm(ctx, b.Yes, b.Question, cli.Count(n, b.Noun))
+}
+
+// Run applies the change to those of the selected jobs that are still in one of the filter's states, and prints how many were
+// changed. With DryRun it only prints how many are selected. The jobs are selected before any of them is changed: one that
+// returns to its state meanwhile must not be changed twice.
+func (b *Bulk) Run(ctx context.Context, a *cli.App, s open.JobStore) error {
+	var ids []string
+	if err := EachJob(ctx, s, Range{Filter: b.Filter}, func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
+		return err
+	}
+	for _, id := range b.Filter.IDs {
+		if b.AllIDs && !slices.Contains(ids, id) {
+			return cli.Fail(cli.ExitNotFound, fmt.Errorf("job %s is not in the dead-letter queue; nothing was changed", id))
 		}
 	}
-	return changed, nil
+	result := selectionResult{Matched: len(ids)}
+	if b.DryRun {
+		return a.Print(b.Form, b.output(result, len(ids)), func(w io.Writer) { cli.Fprintf(w, "%s would be %s\n", cli.Count(len(ids), b.Noun), b.Done) })
+	}
+	if err := b.Confirm(ctx, a, len(ids)); err != nil {
+		return err
+	}
+	if len(ids) > 0 {
+		o, err := operation.OnJobs(b.Operation, b.Filter, len(ids))
+		if err != nil {
+			return cli.AsUsage(err)
+		}
+		if o.From, o.To = string(b.From), string(b.To); b.From == "" {
+			o.Attributes["states"] = joined(b.Filter.States, ",")
+		}
+		if err := recording.Put(ctx, a, b.Audit, o); err != nil {
+			return err
+		}
+	}
+	var changed []string
+	var failed error
+	for chunk := range slices.Chunk(ids, PageSize) {
+		var done []string
+		done, failed = s.Change(ctx, b.Action, job.Filter{IDs: chunk, States: b.Filter.States}, len(chunk))
+		if changed = append(changed, done...); failed != nil {
+			break
+		}
+	}
+	result.Changed = len(changed)
+	switch {
+	case b.Action != job.ActionCancel:
+	case failed != nil:
+		result.Outcomes = map[string]int{cancelPending: len(changed)}
+	default:
+		result.Outcomes, failed = outcomes(ctx, s, changed, b.wait)
+	}
+	return errors.Join(failed, a.Print(b.Form, b.output(result, len(changed)), func(w io.Writer) { result.write(w, b) }))
+}
+
+// output returns what JSON output says of n jobs.
+func (b *Bulk) output(r selectionResult, n int) any {
+	if b.Counted == "" {
+		return r
+	}
+	return map[string]int{b.Counted: n}
 }
 
 // selectionResult is the output of a change with --filter.
@@ -51,7 +118,7 @@ var unasked = []job.State{job.Scheduled, job.Dead, job.Cancelled}
 func (c *change) selects() string {
 	text := `The jobs are those with the given IDs, or those that --filter selects, which the command counts first. It then asks, or
 needs --yes where there is no terminal.`
-	if c.action == job.ActionRetry {
+	if c.Action == job.ActionRetry {
 		text += ` A filter without a state or an ID leaves ready and completed jobs alone.`
 	}
 	return text + "\n\n" + grammar
@@ -67,13 +134,13 @@ func (c *change) filter(text string) (f job.Filter, err error) {
 	}
 	named := f.States
 	if len(named) == 0 {
-		if f.States = job.States(); c.action == job.ActionRetry && len(f.IDs) == 0 {
+		if f.States = job.States(); c.Action == job.ActionRetry && len(f.IDs) == 0 {
 			f.States = unasked
 		}
 	}
-	f.States = slices.DeleteFunc(slices.Clone(f.States), func(s job.State) bool { return !c.action.Applies(s) })
+	f.States = slices.DeleteFunc(slices.Clone(f.States), func(s job.State) bool { return !c.Action.Applies(s) })
 	if len(f.States) == 0 {
-		return f, cli.Usagef("--filter: jobs in the state %s cannot be %s", joined(named, " or "), c.done)
+		return f, cli.Usagef("--filter: jobs in the state %s cannot be %s", joined(named, " or "), c.Done)
 	}
 	return f, nil
 }
@@ -85,41 +152,6 @@ func joined(states []job.State, between string) string {
 		texts[i] = string(s)
 	}
 	return strings.Join(texts, between)
-}
-
-// selected applies a change to the jobs that a filter selects.
-func (c *change) selected(ctx context.Context, a *cli.App, s open.JobStore, f job.Filter) error {
-	ids, err := Selected(ctx, s, f)
-	if err != nil {
-		return err
-	}
-	result := selectionResult{Matched: len(ids)}
-	if c.dryRun {
-		return a.Print(c.form, result, func(w io.Writer) { cli.Fprintf(w, "%s would be %s\n", cli.Count(len(ids), "job"), c.done) })
-	}
-	if len(ids) > 0 {
-		if err := a.Confirm(ctx, c.yes, c.question, cli.Count(len(ids), "job")); err != nil {
-			return err
-		}
-		o, err := operation.OnJobs("jobs."+c.name, f, len(ids))
-		if err != nil {
-			return cli.AsUsage(err)
-		}
-		o.Attributes["states"] = joined(f.States, ",")
-		if err := recording.Put(ctx, a, c.audit, o); err != nil {
-			return err
-		}
-	}
-	changed, failed := Change(ctx, s, c.action, job.Filter{IDs: ids, States: f.States})
-	result.Changed = len(changed)
-	switch {
-	case c.action != job.ActionCancel:
-	case failed != nil:
-		result.Outcomes = map[string]int{cancelPending: len(changed)}
-	default:
-		result.Outcomes, failed = outcomes(ctx, s, changed, c.wait)
-	}
-	return errors.Join(failed, a.Print(c.form, result, func(w io.Writer) { result.write(w, c.done) }))
 }
 
 // outcomes counts the outcomes of requested cancellations. If waits is set, it waits for the running jobs to end. If it
@@ -165,14 +197,14 @@ func outcomes(ctx context.Context, s open.JobStore, ids []string, waits bool) (m
 }
 
 // write prints how many jobs were changed, and the outcomes of the others.
-func (r *selectionResult) write(w io.Writer, done string) {
+func (r *selectionResult) write(w io.Writer, b *Bulk) {
 	pending, ended := r.Outcomes[cancelPending], 0
 	for _, state := range job.States() {
 		if state != job.Cancelled {
 			ended += r.Outcomes[string(state)]
 		}
 	}
-	cli.Fprintf(w, "%s %s\n", cli.Count(r.Changed-pending-ended, "job"), done)
+	cli.Fprintf(w, "%s %s\n", cli.Count(r.Changed-pending-ended, b.Noun), b.Done)
 	if pending > 0 {
 		cli.Fprintf(w, "%s (--wait waits for the end)\n", cli.Plural(pending, "job pending: its worker was asked to cancel it", "jobs pending: their workers were asked to cancel them"))
 	}
@@ -182,6 +214,6 @@ func (r *selectionResult) write(w io.Writer, done string) {
 		}
 	}
 	if left := r.Matched - r.Changed; left > 0 {
-		cli.Fprintf(w, "%s left alone, in a state that has changed meanwhile\n", cli.Count(left, "job"))
+		cli.Fprintf(w, "%s left alone, in a state that has changed meanwhile\n", cli.Count(left, b.Noun))
 	}
 }
