@@ -36,10 +36,26 @@ func TestOffsetsOfALogThatWasEmptyFitNoOtherFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("{\"id\":\"new-1\"}\n{\"id\":\"new-2\"}\n{\"id\":\"new-3\"}\n{\"id\":\"new-4\"}\n")
-	s, err = file.OpenSource(path, file.SourceOptions{Follow: true})
-	if err == nil || !strings.Contains(err.Error(), "the offsets belong to another input") {
-		t.Errorf("the offsets are used for another file: %v", err)
-		_ = s.Close()
+	for range 2 {
+		s, err = file.OpenSource(path, file.SourceOptions{Follow: true})
+		if err == nil || !strings.Contains(err.Error(), "the offsets belong to another input") {
+			t.Errorf("the offsets are used for another file: %v", err)
+			_ = s.Close()
+		}
+	}
+}
+
+func TestAFileThatHoldsNoOffsetsIsNotChanged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.jsonl")
+	const text = "{\"id\":\"a\"}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.OpenSource(path, file.SourceOptions{Offsets: path}); err == nil || !strings.Contains(err.Error(), "not an offsets file") {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != text {
+		t.Errorf("%.100q, %v", got, err)
 	}
 }
 

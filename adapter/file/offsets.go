@@ -117,7 +117,10 @@ func openOffsets(path string, data *os.File) (*offsets, error) {
 		return nil, fmt.Errorf("file: offsets: %w", err)
 	}
 	o.file = file
-	if err := errors.Join(o.load(), o.rewrite()); err != nil {
+	if err = o.load(); err == nil {
+		err = o.rewrite()
+	}
+	if err != nil {
 		o.file.Close()
 		return nil, fmt.Errorf("file: offsets: %s: %w", path, err)
 	}
