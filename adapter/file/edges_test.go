@@ -103,6 +103,32 @@ func TestACommaThatCannotSeparateColumnsIsRefused(t *testing.T) {
 	}
 }
 
+// TestL5OffsetsOfAnotherLayoutAreRefused: the same rows end elsewhere, so that an acknowledgement could end within a row.
+func TestL5OffsetsOfAnotherLayoutAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.csv")
+	if err := os.WriteFile(path, []byte("id;text\na;\"x\ny\"\nb;z\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := file.OpenSource(path, file.SourceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 1})
+	if err != nil || len(got) != 1 || s.Ack(t.Context(), got) != nil || s.Close() != nil {
+		t.Fatal(got, err)
+	}
+	for _, o := range []file.SourceOptions{{Comma: ';'}, {Format: file.JSONL}} {
+		if _, err := file.OpenSource(path, o); err == nil || !strings.Contains(err.Error(), "the offsets are those of another format or comma") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	s, err = file.OpenSource(path, file.SourceOptions{Comma: ','})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+}
+
 // TestL5ARowOfEmptyCellsIsNotBlank checks tab-separated columns: a row without any value is still a row.
 func TestL5ARowOfEmptyCellsIsNotBlank(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.csv")

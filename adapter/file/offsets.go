@@ -80,8 +80,9 @@ func join(list []span) spans {
 // since. It is filled with empty lines in advance: a flush that does not change the file's size costs a tenth and does not
 // wait for other writes to the same disk. A full log is rewritten.
 type offsets struct {
-	path string
-	data *os.File
+	path   string
+	data   *os.File
+	layout string // see head
 
 	mu    sync.Mutex
 	file  *os.File
@@ -96,6 +97,8 @@ type offsets struct {
 type head struct {
 	Version int    `json:"tenet_offsets"`
 	Of      string `json:"of"`
+	// Layout is the format and what separates columns, on which the ends of records depend; "" if an earlier version wrote the file.
+	Layout string `json:"layout,omitempty"`
 	// Begins is the hash of the first Bytes bytes of the input, which detects another input.
 	Begins string `json:"begins"`
 	Bytes  int64  `json:"bytes"`
@@ -109,9 +112,9 @@ const (
 	maxOffsets     = 256 << 20 // bytes
 )
 
-// openOffsets reads the acknowledgements of data and locks out other sources.
-func openOffsets(path string, data *os.File) (*offsets, error) {
-	o := &offsets{path: path, data: data}
+// openOffsets reads the acknowledgements of data, whose layout must be the same, and locks out other sources.
+func openOffsets(path string, data *os.File, layout string) (*offsets, error) {
+	o := &offsets{path: path, data: data, layout: layout}
 	file, err := openLocked(path)
 	if err != nil {
 		return nil, fmt.Errorf("file: offsets: %w", err)
@@ -149,6 +152,9 @@ func (o *offsets) load() error {
 		}
 	}
 	o.done = join(list)
+	if len(o.done) > 0 && h.Layout != "" && h.Layout != o.layout {
+		return errors.New("the offsets are those of another format or comma; move the file away to start from the beginning")
+	}
 	begins, err := hash(o.data, h.Bytes)
 	if err != nil {
 		return err
@@ -217,7 +223,7 @@ func (o *offsets) rewrite() error {
 	if err != nil {
 		return err
 	}
-	h := head{Version: offsetsVersion, Of: filepath.Base(o.data.Name()), Bytes: min(info.Size(), headBytes), Done: o.done}
+	h := head{Version: offsetsVersion, Of: filepath.Base(o.data.Name()), Layout: o.layout, Bytes: min(info.Size(), headBytes), Done: o.done}
 	if h.Begins, err = hash(o.data, h.Bytes); err != nil {
 		return err
 	}

@@ -80,8 +80,8 @@ type Source struct {
 	ended   bool     // the last read found nothing
 }
 
-// OpenSource opens a file as a source. It returns an error if the offsets belong to other content, and one that wraps
-// [ErrLocked] if another source has them open.
+// OpenSource opens a file as a source. It returns an error if the offsets belong to other content or to another format or comma,
+// and one that wraps [ErrLocked] if another source has them open.
 func OpenSource(path string, o SourceOptions) (*Source, error) {
 	if path == "" {
 		return nil, errors.New("file: OpenSource: the path is empty")
@@ -102,16 +102,18 @@ func OpenSource(path string, o SourceOptions) (*Source, error) {
 		return nil, fmt.Errorf("file: %w", err)
 	}
 	s := &Source{path: path, o: o, file: file, ledger: newLedger(o.MaxPending)}
+	s.reader = newReader(file, o.MaxRecord, &byLine{})
+	layout := string(format)
+	if format == CSV {
+		s.reader.find, s.rows = &byRow{comma: o.Comma}, &rows{comma: o.Comma}
+		layout += string(o.Comma)
+	}
 	if !o.Forget {
-		if s.offsets, err = openOffsets(o.Offsets, file); err != nil {
+		if s.offsets, err = openOffsets(o.Offsets, file, layout); err != nil {
 			file.Close()
 			return nil, err
 		}
 		s.skips = append(s.skips, s.offsets.done...)
-	}
-	s.reader = newReader(file, o.MaxRecord, &byLine{})
-	if format == CSV {
-		s.reader.find, s.rows = &byRow{comma: o.Comma}, &rows{comma: o.Comma}
 	}
 	return s, nil
 }
