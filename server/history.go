@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tenetdev/tenet/internal/wait"
@@ -21,7 +22,7 @@ const (
 type historyQuery struct {
 	Step   string `query:"step" enum:"1s,10s,1m" default:"10s" doc:"The resolution: 1s covers the last 15 minutes, 10s 2 hours, 1m a day."`
 	Points int    `query:"points" minimum:"1" maximum:"1440" default:"180" doc:"How many of the newest to return."`
-	Queue  string `query:"queue" maxLength:"255" doc:"Only this queue."`
+	Queue  string `query:"queue" maxLength:"255" doc:"Only this queue. Points at which it is not among the 50 busiest queues are left out."`
 	Queues bool   `query:"queues" doc:"Also list the queues one by one."`
 }
 
@@ -93,6 +94,9 @@ func (s *Server) statsHistory(ctx context.Context, in *historyQuery) (*answer[ap
 		return nil, err
 	}
 	points := s.sampler.history.Points(step, in.Points)
+	if in.Queue != "" {
+		points = slices.DeleteFunc(points, func(p history.Point) bool { return !p.Knows(in.Queue) })
+	}
 	out := api.StatsHistory{Step: step.Seconds(), Times: make([]time.Time, len(points)), Total: api.NewSeries(len(points))}
 	if in.Queues {
 		out.Queues = map[string]api.Series{}

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/history"
 )
 
 // TestU2TheHistoryHasRatesLatenciesAndAmplification completes a job a second, each at its second attempt and three seconds
@@ -84,6 +87,43 @@ func TestU2TheHistoryHasRatesLatenciesAndAmplification(t *testing.T) {
 		}
 		if r := e.do(call{method: http.MethodGet, path: "/v1/stats/history?queue=mail", secret: bound}); r.status != 403 {
 			t.Errorf("a queue that the token is not bound to: %d", r.status)
+		}
+	})
+}
+
+// TestU2TheHistoryOfAQueueHasNoPointsThatLackIt: points keep the busiest queues, and zeros would say that another has no jobs.
+func TestU2TheHistoryOfAQueueHasNoPointsThatLackIt(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, e *env) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		defer group.Wait()
+		defer cancel()
+		group.Go(func() { e.server.Work(ctx) })
+		client := job.NewClient(e.db.Jobs())
+		ready := func(queue string) []int {
+			var h api.StatsHistory
+			e.get("/v1/stats/history?step=1s&points=2&queue="+queue).into(t, &h)
+			return h.Total.Ready
+		}
+		enqueue := func(queue string) {
+			if _, err := client.Enqueue(ctx, job.Request{Type: "t", Queue: queue}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		enqueue("rare")
+		ready("rare")
+		time.Sleep(5 * time.Second)
+		if got := ready("rare"); !slices.Equal(got, []int{1, 1}) {
+			t.Error(got)
+		}
+		for i := range history.MaxQueues {
+			for range 2 {
+				enqueue(fmt.Sprint("busy", i))
+			}
+		}
+		time.Sleep(5 * time.Second)
+		if rare, busy := ready("rare"), ready("busy7"); len(rare) != 0 || !slices.Equal(busy, []int{2, 2}) {
+			t.Errorf("a queue that is not among the busiest: %v, one of those: %v", rare, busy)
 		}
 	})
 }

@@ -37,6 +37,12 @@ type Point struct {
 	Since  time.Duration // the point before
 	Total  Sample
 	Queues []Sample // by name
+	cut    bool     // further queues are left out
+}
+
+// Knows reports whether the point knows a queue: its sample, or that the queue had no jobs.
+func (p *Point) Knows(queue string) bool {
+	return !p.cut || slices.ContainsFunc(p.Queues, func(s Sample) bool { return s.Queue == queue })
 }
 
 // History is the memory of one server. The zero value is empty; it is safe for concurrent use.
@@ -146,7 +152,7 @@ func (l *level) close(at time.Time, stats map[string]job.QueueStats, size int) {
 		did.Add(l.did[queue])
 	}
 	p.Total = l.sample("", total, did)
-	if len(p.Queues) > MaxQueues {
+	if p.cut = len(p.Queues) > MaxQueues; p.cut {
 		busy := func(s *Sample) int64 {
 			return s.Did.Attempts + s.Did.Enqueued + int64(s.Stats.Waiting+s.Stats.Scheduled+s.Stats.Ready+s.Stats.Running+s.Stats.Dead)
 		}
