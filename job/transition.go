@@ -68,8 +68,12 @@ func (r *Record) Holds(lease Ref, now time.Time) error {
 
 // Repeats reports whether s repeats a settlement under the same token, as the record and its history show.
 func (r *Record) Repeats(history []Attempt, s Settlement) bool {
-	if s.Kind == KindRefuse && r.State != Running && r.Fence == s.Fence && r.Refusals > 0 {
-		return true // refusals in a row are not in the history yet
+	if s.Kind == KindRefuse { // refusals in a row are not in the history; each had the next token
+		last := r.Fence
+		if r.State == Running {
+			last--
+		}
+		return s.Fence <= last && s.Fence > last-int64(r.Refusals)
 	}
 	if s.Kind == KindBury {
 		return r.State == Dead && r.Fence == s.Fence // leaves no row in the history

@@ -94,6 +94,21 @@ func leaseCases() []jobsCase {
 				})
 			}
 		}},
+		{name: "J7/refusals in a row may repeat themselves after the job was claimed again", run: func(s *jobs) {
+			first := s.attempt(job.Insert{}, job.KindRefuse, refused(0))
+			second := s.take(long)
+			s.unchanged(first.ID, func() { s.must(s.settle(first.Ref(), job.KindRefuse, refused(0)), nil) })
+			s.must(s.settle(second.Ref(), job.KindRefuse, refused(0)), nil)
+			s.unchanged(first.ID, func() { s.must(s.settle(first.Ref(), job.KindRefuse, refused(0)), nil) })
+			third := s.take(long)
+			s.unchanged(first.ID, func() {
+				for _, r := range []*job.Record{first, second} {
+					s.must(s.settle(r.Ref(), job.KindRefuse, refused(0)), nil)
+					s.must(s.settle(r.Ref(), job.KindRelease), job.ErrFenced)
+				}
+			})
+			s.must(s.settle(third.Ref(), job.KindComplete), nil)
+		}},
 		{name: "J7/a completion may repeat itself after an operator started the job again", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
 			s.lapse(2 * time.Millisecond)

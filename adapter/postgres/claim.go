@@ -392,10 +392,11 @@ const judgeSQL = `
 SELECT r.id IS NOT NULL, coalesce(r.lease_until > statement_timestamp(), false), coalesce(r.fence = s.fence, false),
     EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = s.id),
     CASE s.kind
-    WHEN 'refuse' THEN EXISTS (SELECT FROM {{schema}}.waiting x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
-        OR EXISTS (SELECT FROM {{schema}}.ready x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
-        OR EXISTS (SELECT FROM {{schema}}.scheduled x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
-        OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
+    WHEN 'refuse' THEN coalesce(s.fence >= r.fence - r.refusals AND s.fence < r.fence, false)
+        OR EXISTS (SELECT FROM {{schema}}.waiting x WHERE x.id = s.id AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
+        OR EXISTS (SELECT FROM {{schema}}.ready x WHERE x.id = s.id AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
+        OR EXISTS (SELECT FROM {{schema}}.scheduled x WHERE x.id = s.id AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
+        OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
     WHEN 'bury' THEN EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.state = 'dead')
     ELSE EXISTS (SELECT FROM {{schema}}.attempt a WHERE a.job_id = s.id AND a.fence = s.fence AND a.kind = s.kind)
         OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.completed_from IS NOT NULL AND s.kind = 'complete')
