@@ -104,6 +104,9 @@ type Evidence struct {
 	Step     int              `json:"step"`
 	Revision int64            `json:"revision"`
 	Counters rollout.Counters `json:"counters"`
+	// Source and Batch say who adds the counters, and number what is added; without a source they are always added.
+	Source string `json:"source,omitempty"`
+	Batch  int64  `json:"batch,omitempty"`
 }
 
 // Stamp returns a time as stores keep it: in UTC, truncated to microseconds.

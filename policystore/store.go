@@ -61,9 +61,10 @@ type Clients interface {
 
 // Rollouts keeps the evidence of rollouts, and elects who leads them.
 type Rollouts interface {
-	// AddEvidence adds counters to those stored for the same rollout, step and revision.
+	// AddEvidence adds counters to those stored for the same rollout, step and revision, all or none, unless it has added those of
+	// the same or a later batch of their source. After an error a source repeats its batch unchanged.
 	AddEvidence(ctx context.Context, list []Evidence) error
-	// Evidence returns the sums of a rollout, by step and revision.
+	// Evidence returns the sums of a rollout, by step and revision, without sources.
 	Evidence(ctx context.Context, rollout string) ([]Evidence, error)
 	// Lead makes server the leader of a task for ttl if there is none or it is server itself, and reports whether it is.
 	Lead(ctx context.Context, task, server string, ttl time.Duration) (bool, error)

@@ -44,6 +44,27 @@ func rolloutCases() []policiesCase {
 				s.Errorf("evidence of an unknown rollout: %+v", none)
 			}
 		}},
+		{"S2 a batch of evidence counts once", func(s *policies) {
+			add := func(source string, batch int64, revisions ...int64) {
+				var list []policystore.Evidence
+				for _, n := range revisions {
+					list = append(list, policystore.Evidence{Rollout: "r1", Revision: n, Source: source, Batch: batch, Counters: rollout.Counters{Calls: 1}})
+				}
+				s.must(s.AddEvidence(s.ctx, list))
+				s.must(s.second.AddEvidence(s.ctx, list)) // the answer was lost
+			}
+			add("server-1", 1, 7, 8)
+			add("server-2", 1, 7)
+			add("server-1", 2, 8)
+			add("server-1", 3, 7)
+			add("server-1", 2, 7) // overtaken
+			add("", 0, 8)
+			got, err := s.Evidence(s.ctx, "r1")
+			s.must(err)
+			s.same([]policystore.Evidence{
+				{Rollout: "r1", Revision: 7, Counters: rollout.Counters{Calls: 3}}, {Rollout: "r1", Revision: 8, Counters: rollout.Counters{Calls: 4}},
+			}, got, "evidence")
+		}},
 		{"S2 no evidence is lost between servers", func(s *policies) {
 			var group sync.WaitGroup
 			for i := range 8 {

@@ -25,7 +25,7 @@ type Policies struct {
 	closed    bool
 	documents map[string]*document
 	clients   map[policystore.ClientKey]policystore.Client
-	evidence  map[evidenceKey]policystore.Evidence
+	evidence  map[evidenceKey]evidence
 	leaders   map[string]leader // by task
 	tokens    map[string]policystore.Token
 	settings  map[string]policystore.Setting
@@ -36,6 +36,11 @@ type document struct {
 	version   int64
 	encoded   []byte
 	revisions []policystore.Revision
+}
+
+type evidence struct {
+	policystore.Evidence
+	batches map[string]int64 // the last of each source
 }
 
 type evidenceKey struct {
@@ -54,7 +59,7 @@ var _ policystore.Store = (*Policies)(nil)
 
 func newPolicies() *Policies {
 	return &Policies{
-		documents: map[string]*document{}, clients: map[policystore.ClientKey]policystore.Client{}, evidence: map[evidenceKey]policystore.Evidence{},
+		documents: map[string]*document{}, clients: map[policystore.ClientKey]policystore.Client{}, evidence: map[evidenceKey]evidence{},
 		leaders: map[string]leader{}, tokens: map[string]policystore.Token{}, settings: map[string]policystore.Setting{},
 	}
 }
@@ -310,8 +315,13 @@ func (s *Policies) AddEvidence(ctx context.Context, list []policystore.Evidence)
 	for _, e := range list {
 		k := evidenceKey{e.Rollout, e.Step, e.Revision}
 		sum := s.evidence[k]
-		sum.Rollout, sum.Step, sum.Revision = e.Rollout, e.Step, e.Revision
-		sum.Counters.Add(e.Counters)
+		if sum.batches == nil {
+			sum.Rollout, sum.Step, sum.Revision, sum.batches = e.Rollout, e.Step, e.Revision, map[string]int64{}
+		}
+		if e.Source == "" || e.Batch > sum.batches[e.Source] {
+			sum.batches[e.Source] = e.Batch
+			sum.Counters.Add(e.Counters)
+		}
 		s.evidence[k] = sum
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
 )
 
 // AddEvidence implements policystore.Rollouts.
@@ -35,12 +36,24 @@ ON CONFLICT (rollout, step, revision) DO UPDATE SET counters = e.counters RETURN
 	if err != nil {
 		return err
 	}
-	sum := policystore.Evidence{}
-	if err := decode(stored, &sum.Counters); err != nil {
+	var sum struct {
+		rollout.Counters
+		Batches map[string]int64 `json:"batches,omitempty"` // the last of each source
+	}
+	if err := decode(stored, &sum); err != nil {
 		return err
 	}
-	sum.Counters.Add(e.Counters)
-	text, err := encode(sum.Counters)
+	if e.Source != "" {
+		if e.Batch <= sum.Batches[e.Source] {
+			return nil
+		}
+		if sum.Batches == nil {
+			sum.Batches = map[string]int64{}
+		}
+		sum.Batches[e.Source] = e.Batch
+	}
+	sum.Add(e.Counters)
+	text, err := encode(sum)
 	if err != nil {
 		return err
 	}
@@ -49,16 +62,16 @@ ON CONFLICT (rollout, step, revision) DO UPDATE SET counters = e.counters RETURN
 }
 
 // Evidence implements policystore.Rollouts.
-func (s *Store) Evidence(ctx context.Context, rollout string) (list []policystore.Evidence, err error) {
+func (s *Store) Evidence(ctx context.Context, rolloutID string) (list []policystore.Evidence, err error) {
 	err = s.engine.Read(ctx, "evidence", func(tx Tx) error {
 		list = nil
 		var step, revision int64
 		var counters string
 		return tx.Query(Query{
 			Text: `SELECT step, revision, counters FROM {{evidence}} WHERE rollout = ?1 ORDER BY step, revision`,
-			Args: []any{rollout}, Targets: []any{&step, &revision, &counters},
+			Args: []any{rolloutID}, Targets: []any{&step, &revision, &counters},
 		}, func() error {
-			e := policystore.Evidence{Rollout: rollout, Step: int(step), Revision: revision}
+			e := policystore.Evidence{Rollout: rolloutID, Step: int(step), Revision: revision}
 			err := decode(counters, &e.Counters)
 			list = append(list, e)
 			return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/paging"
+	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/internal/keyring"
@@ -45,7 +46,7 @@ func New(store policystore.Store, logger *slog.Logger) *Hub {
 	logger = cmp.Or(logger, slog.Default())
 	h := &Hub{store: store, logger: logger, documents: map[string]*document{}, closed: make(chan struct{})}
 	h.close = sync.OnceFunc(func() { close(h.closed) })
-	h.reported.clients = map[policystore.ClientKey]*client{}
+	h.reported.clients, h.reported.source = map[policystore.ClientKey]*client{}, uuidv7.Next()
 	return h
 }
 

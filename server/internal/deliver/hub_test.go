@@ -31,6 +31,7 @@ type broken struct {
 	down atomic.Bool
 	lost atomic.Bool // revision 2 of the document "lost"
 	slow atomic.Bool // revisions arrive too late
+	mute atomic.Bool // evidence is stored, but the answer is lost
 }
 
 var errDown = errors.New("the store is down")
@@ -78,7 +79,11 @@ func (s *broken) AddEvidence(ctx context.Context, list []policystore.Evidence) e
 	if err := s.fault(); err != nil {
 		return err
 	}
-	return s.Store.AddEvidence(ctx, list)
+	err := s.Store.AddEvidence(ctx, list)
+	if s.mute.Load() {
+		return errDown
+	}
+	return err
 }
 
 // plane is a hub on a store in memory, in virtual time.

@@ -26,7 +26,10 @@ type reports struct {
 	changes  atomic.Uint64 // of what is known of clients, times aside
 	mu       sync.Mutex    // guards all below
 	clients  map[policystore.ClientKey]*client
-	evidence map[evidenceKey]*rollout.Counters
+	evidence map[evidenceKey]*rollout.Counters // of the next batch
+	batch    []policystore.Evidence            // repeated until the store has confirmed it
+	source   string                            // of the batches
+	batches  int64
 }
 
 // client is what is known of a client, and how far its reports have been counted.
@@ -167,8 +170,8 @@ func (r *reports) sum(k evidenceKey) *rollout.Counters {
 	return r.evidence[k]
 }
 
-// take returns what waits to be written, and marks it as written.
-func (r *reports) take(now time.Time) ([]policystore.Client, []policystore.Evidence) {
+// take returns the clients that wait to be written, and marks them as written.
+func (r *reports) take(now time.Time) []policystore.Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var clients []policystore.Client
@@ -182,16 +185,31 @@ func (r *reports) take(now time.Time) ([]policystore.Client, []policystore.Evide
 			delete(r.clients, key)
 		}
 	}
-	var evidence []policystore.Evidence
-	for k, sum := range r.evidence {
-		evidence = append(evidence, policystore.Evidence{Rollout: k.rollout, Step: k.step, Revision: k.revision, Counters: *sum})
-	}
-	r.evidence = nil
-	return clients, evidence
+	return clients
 }
 
-// putBack keeps what could not be written for the next flush.
-func (r *reports) putBack(clients []policystore.Client, evidence []policystore.Evidence) {
+// nextBatch returns the batch of evidence that is to be written: the one before, unless the store has confirmed it, or what has
+// been counted since; none if that is nothing.
+func (r *reports) nextBatch(confirmed bool) []policystore.Evidence {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if confirmed {
+		r.batch = nil
+	}
+	if len(r.batch) == 0 {
+		r.batches++
+		for k, sum := range r.evidence {
+			r.batch = append(r.batch, policystore.Evidence{
+				Rollout: k.rollout, Step: k.step, Revision: k.revision, Counters: *sum, Source: r.source, Batch: r.batches,
+			})
+		}
+		r.evidence = nil
+	}
+	return r.batch
+}
+
+// putBack keeps clients that could not be written for the next flush.
+func (r *reports) putBack(clients []policystore.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range clients {
@@ -201,9 +219,6 @@ func (r *reports) putBack(clients []policystore.Client, evidence []policystore.E
 				c.Reported = clients[i].Reported
 			}
 		}
-	}
-	for _, e := range evidence {
-		r.sum(evidenceKey{stepKey{e.Rollout, e.Step}, e.Revision}).Add(e.Counters)
 	}
 }
 
@@ -228,7 +243,7 @@ func (h *Hub) flushAll(ctx context.Context) {
 func (h *Hub) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	clients, evidence := h.reported.take(time.Now())
+	clients := h.reported.take(time.Now())
 	var faults []error
 	var left []policystore.Client
 	for page := range slices.Chunk(clients, pageSize) {
@@ -236,13 +251,12 @@ func (h *Hub) flush(ctx context.Context) error {
 			faults, left = append(faults, err), append(left, page...)
 		}
 	}
-	if len(evidence) > 0 {
-		if err := h.store.AddEvidence(ctx, evidence); err != nil {
+	for batch := h.reported.nextBatch(false); len(batch) > 0; batch = h.reported.nextBatch(true) {
+		if err := h.store.AddEvidence(ctx, batch); err != nil {
 			faults = append(faults, err)
-		} else {
-			evidence = nil
+			break
 		}
 	}
-	h.reported.putBack(left, evidence)
+	h.reported.putBack(left)
 	return errors.Join(faults...)
 }

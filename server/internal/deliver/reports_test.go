@@ -123,6 +123,23 @@ func TestS2ReportsBecomeEvidenceOnce(t *testing.T) {
 	})
 }
 
+func TestS2EvidenceWhoseStorageWasNotConfirmedCountsOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		d := p.publish("shop", 4, half())
+		p.get("shop")
+		for i, mute := range []bool{true, true, false, true, false} {
+			p.store.mute.Store(mute)
+			p.report("shop", protocol.Report{Client: "a", Session: "s", Sequence: int64(i + 1), Applied: 1, Counters: counters(1, 10, false)})
+			time.Sleep(5 * time.Second)
+		}
+		evidence, err := p.store.Evidence(t.Context(), d.Rollout.ID)
+		if err != nil || len(evidence) != 1 || evidence[0].Counters.Calls != 50 || evidence[0].Counters.Spread.Clients != 1 {
+			t.Errorf("%+v, %v", evidence, err)
+		}
+	})
+}
+
 func TestS9ReportsOutliveAnOutageOfTheStore(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		p.publish("shop", 3, nil)
