@@ -140,7 +140,7 @@ func TestSettlementsOfOneGroupKeepTheirTexts(t *testing.T) {
 
 // TestJ7ASettlementDoesNotOvertakeAnEarlierOneThatFailed: the server fails once, and the second settlement of the job would be written.
 func TestJ7ASettlementDoesNotOvertakeAnEarlierOneThatFailed(t *testing.T) {
-	db, schema := open(t)
+	db, schema := openNew(t, url)
 	store := db.Jobs()
 	if _, err := store.Enqueue(t.Context(), inserts(1)); err != nil {
 		t.Fatal(err)

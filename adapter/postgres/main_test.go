@@ -53,7 +53,7 @@ func run(m *testing.M) (code int) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		config.MaxConns, config.MaxConnLifetime = 60, time.Minute // a connection remembers all tables that it has ever used
+		config.MaxConns = 60
 		if pools[u], err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -80,8 +80,8 @@ func advance(t *testing.T, d time.Duration) { t.Helper(); server.Advance(t, d) }
 
 var schemas atomic.Int64
 
-// open makes a store in a new schema.
-func open(t testing.TB) (*postgres.DB, string) { t.Helper(); return openNew(t, url) }
+// open opens a store in a schema without rows.
+func open(t testing.TB) (*postgres.DB, string) { t.Helper(); return openEmpty(t, url) }
 
 func openNew(t testing.TB, url string) (*postgres.DB, string) {
 	t.Helper()

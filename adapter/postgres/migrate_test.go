@@ -165,7 +165,7 @@ func TestJ14AMissingSchemaIsReportedWithItsRemedy(t *testing.T) {
 
 func TestJ14ASchemaThatIsNotUpToDateIsReportedWithItsRemedy(t *testing.T) {
 	ctx := t.Context()
-	db, _ := open(t)
+	db, _ := openNew(t, url)
 	for {
 		steps, err := db.Migrate(ctx, postgres.Down, false)
 		if err != nil {
@@ -190,7 +190,7 @@ func TestJ14ASchemaThatIsNotUpToDateIsReportedWithItsRemedy(t *testing.T) {
 
 func TestJ14ASchemaOfANewerProgramIsRefused(t *testing.T) {
 	ctx := context.Background()
-	_, schema := open(t)
+	_, schema := openNew(t, url)
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 // claimed by type, and count as started only if an attempt ran.
 func TestJ8MigrationGivesStoredJobsTheirTypes(t *testing.T) {
 	ctx := context.Background()
-	db, _ := open(t)
+	db, _ := openNew(t, url)
 	store := db.Jobs()
 	list := inserts(5) // refused, failed, running, scheduled, ready
 	list[3].RunAt = time.Now().Add(time.Hour)
