@@ -14,12 +14,12 @@ func TestI3PlansDoNotDependOnTheNumberOfRecords(t *testing.T) {
 	ctx := context.Background()
 	db := openEvents(t, "plans of keys")
 	const fill = `INSERT INTO {{schema}}.idempotency (tenant, operation, key, fence, created, expires, attempts, state, owner, fingerprint, policy_hash)
-SELECT 't', 'o', int8send(n), 1, now(), CASE WHEN n % 2 = 0 THEN now() - interval '1 hour' END, 1, 'completed', 'w', 'f', 'p' FROM generate_series(1, 50000) n`
+SELECT 't', 'o', int8send(n), 1, now(), CASE WHEN n % 2 = 0 THEN now() - interval '1 hour' END, 1, 'completed', 'w', 'f', 'p' FROM generate_series(1, 20000) n`
 	if _, err := db.pool.Exec(ctx, db.sql(fill)); err != nil {
 		t.Fatal(err)
 	}
 	for chain := range 5 {
-		if err := db.Audit().Append(ctx, events(fmt.Sprint("chain", chain), 1, 10_000)); err != nil {
+		if err := db.Audit().Append(ctx, events(fmt.Sprint("chain", chain), 1, 5000)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,7 +37,7 @@ SELECT 't', 'o', int8send(n), 1, now(), CASE WHEN n % 2 = 0 THEN now() - interva
 		"expire": {db.sql(expireRecordsSQL), []any{batch}},
 		"append": {db.sql(appendEventsSQL), eventTexts(events("new", 1, batch))},
 		"heads":  {db.sql(headsSQL), nil},
-		"events": {db.sql(readEventsSQL), []any{20_000, batch}},
+		"events": {db.sql(readEventsSQL), []any{10_000, batch}},
 	}
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {

@@ -209,9 +209,9 @@ func stopUnderLoad(t *testing.T, load load) {
 	for i := range 4 {
 		producers.Go(func() {
 			if load.flows {
-				o.produceFlows(i, 400)
+				o.produceFlows(i, 200)
 			} else {
-				o.produce(400)
+				o.produce(200)
 			}
 		})
 	}
@@ -240,7 +240,7 @@ func stopUnderLoad(t *testing.T, load load) {
 			}
 		})
 	}
-	for _, progress := range []int64{200, 600} {
+	for _, progress := range []int64{100, 300} {
 		for o.completed.Load() < progress {
 			<-time.After(time.Millisecond)
 		}
@@ -271,7 +271,7 @@ func stopUnderLoad(t *testing.T, load load) {
 	}
 	got := stats["q"]
 	got.Activity.Attempts, got.Activity.Retries = got.Activity.Attempts-got.Activity.Retries, 0 // a lease may be lost while the server restarts
-	if want := (job.QueueStats{Completed: 1600, Activity: job.Activity{Enqueued: 1600, Completed: 1600, Attempts: 1600}}); got != want {
+	if want := (job.QueueStats{Completed: 800, Activity: job.Activity{Enqueued: 800, Completed: 800, Attempts: 800}}); got != want {
 		t.Errorf("after %d faults: %+v, want %+v", o.faults.Load(), got, want)
 	}
 	// The listener is back when it receives a new announcement; until then announcements may be lost.

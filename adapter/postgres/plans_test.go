@@ -116,14 +116,14 @@ func searches(t *testing.T, db *DB) map[string]selection {
 	return list
 }
 
-// stock fills every table: ready and scheduled with 100,000 jobs each, or with -short 30,000, done with 20,000, running with 10,000.
-// It returns live leases.
+// stock fills every table: ready and scheduled with 100,000 jobs each, or with -short 20,000, done with 10,000, running with 5,000. A
+// plan that reads those of a queue reads more than batchWork. It returns live leases.
 func stock(t *testing.T, store *Jobs) []job.Ref {
 	t.Helper()
 	ctx := context.Background()
 	n, backlog := 0, 100_000
 	if testing.Short() {
-		backlog = 30_000
+		backlog = 20_000
 	}
 	put := func(count int, change func(i int, in *job.Insert)) {
 		list := make([]job.Insert, count)
@@ -133,22 +133,22 @@ func stock(t *testing.T, store *Jobs) []job.Ref {
 			change(i, &list[i])
 		}
 		for len(list) > 0 {
-			if _, err := store.Enqueue(ctx, list[:10_000]); err != nil {
+			if _, err := store.Enqueue(ctx, list[:5000]); err != nil {
 				t.Fatal(err)
 			}
-			list = list[10_000:]
+			list = list[5000:]
 		}
 	}
-	put(30_000, func(_ int, in *job.Insert) { in.Queue = "first" })
-	claim := job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "first", Free: 30_000}}, Lease: time.Hour}
+	put(15_000, func(_ int, in *job.Insert) { in.Queue = "first" })
+	claim := job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "first", Free: 15_000}}, Lease: time.Hour}
 	list, err := store.Claim(ctx, claim)
-	if err != nil || len(list) != 30_000 {
+	if err != nil || len(list) != 15_000 {
 		t.Fatalf("claimed %d, %v", len(list), err)
 	}
 	var done []job.Settlement
-	for i, r := range list[:20_000] {
+	for i, r := range list[:10_000] {
 		s := job.Settlement{Ref: r.Ref(), Kind: job.KindComplete}
-		if i%500 == 0 {
+		if i%250 == 0 {
 			s.Kind, s.Error = job.KindDead, "boom"
 		}
 		done = append(done, s)
@@ -165,7 +165,7 @@ func stock(t *testing.T, store *Jobs) []job.Ref {
 	later := time.Now().Add(time.Hour)
 	put(backlog, func(i int, in *job.Insert) { in.RunAt = later.Add(time.Duration(i) * time.Second) })
 	var leases []job.Ref
-	for _, r := range list[20_000 : 20_000+batch] {
+	for _, r := range list[10_000 : 10_000+batch] {
 		leases = append(leases, r.Ref())
 	}
 	return leases
@@ -187,7 +187,7 @@ func redrive(t *testing.T, db *DB) {
 
 const lined = 2000 // keys
 
-// lines lets 20,000 jobs of 2,000 keys wait for a limit by key, and leaves events for the gate.
+// lines lets 6,000 jobs of 2,000 keys wait for a limit by key, and leaves events for the gate.
 func lines(t *testing.T, db *DB) {
 	t.Helper()
 	ctx := context.Background()
@@ -195,7 +195,7 @@ func lines(t *testing.T, db *DB) {
 	if err := db.jobs.SetLimit(ctx, limit); err != nil {
 		t.Fatal(err)
 	}
-	list := make([]job.Insert, 11*lined)
+	list := make([]job.Insert, 4*lined)
 	for i := range list {
 		list[i] = job.Insert{ID: linedID(i), Type: "t", Queue: "lined", Meta: map[string]string{"k": fmt.Sprint(i % lined)}}
 	}
@@ -209,7 +209,7 @@ func lines(t *testing.T, db *DB) {
 		}
 		more = done.More
 	}
-	if use, err := db.jobs.LimitUse(ctx, limit.LimitName, 1); err != nil || use.Held != lined || use.Waiting != 10*lined {
+	if use, err := db.jobs.LimitUse(ctx, limit.LimitName, 1); err != nil || use.Held != lined || use.Waiting != 3*lined {
 		t.Fatalf("%d places, %d jobs wait, %v", use.Held, use.Waiting, err)
 	}
 	if _, err := db.pool.Exec(ctx, db.sql(`INSERT INTO {{schema}}.gate_event (touched) SELECT ARRAY['c1 ' || i] FROM generate_series(1, 5000) i`)); err != nil {
@@ -233,7 +233,7 @@ func gated(t *testing.T, db *DB, running []pgtype.UUID) map[string]selection {
 	ids, one, needs, times := make([]pgtype.UUID, batch), make([]int32, batch), make([]pgtype.Text, batch), make([]pgtype.Timestamptz, batch)
 	ranks := make([]int16, batch)
 	for i := range ids {
-		ids[i], _ = parseID(linedID(5*lined + i))
+		ids[i], _ = parseID(linedID(2*lined + i))
 		one[i], needs[i] = 1, text(names[i])
 	}
 	buckets := []any{names, one, one, one, times, times}
