@@ -70,6 +70,7 @@ type tab struct {
 	ctx context.Context
 	url string
 
+	look look // shown
 	stop func()
 
 	mu     sync.Mutex
@@ -101,6 +102,10 @@ func (s *site) tab(t testing.TB, l look) *tab {
 // show changes the window and the colours of what the tab shows.
 func (b *tab) show(l look) {
 	b.t.Helper()
+	if b.look == l {
+		return
+	}
+	b.look = l
 	scheme := "light"
 	if l.dark {
 		scheme = "dark"
@@ -108,7 +113,7 @@ func (b *tab) show(l look) {
 	send(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
-	b.do(chromedp.EmulateViewport(l.width, l.height))
+	send(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: l.height, DeviceScaleFactor: 1})
 }
 
 // send sends a command of the browser's protocol.
@@ -251,13 +256,14 @@ func (b *tab) accessible(name string) {
 	b.axe(name, `["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`)
 }
 
-// axe fails the test if the page breaks a rule of axe-core; rules is a list of them or of their groups.
+// axe fails the test if the page breaks a rule of axe-core; rules is a list of them or of their groups. Without
+// preload, axe does not parse style sheets again, for rules on sound and on the orientation of the screen.
 func (b *tab) axe(name, rules string) {
 	b.t.Helper()
 	if !value[bool](b, "Boolean(window.axe)") {
 		value[bool](b, axe+"; true") // by the debugger: the policy of the page does not apply
 	}
-	raw := value[string](b, `axe.run(document, {runOnly: `+rules+`, resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 5).map((n) => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? n.all[0]?.message ?? n.none[0]?.message ?? ""))}))))`)
+	raw := value[string](b, `axe.run(document, {runOnly: `+rules+`, resultTypes: ["violations"], preload: false}).then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 5).map((n) => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? n.all[0]?.message ?? n.none[0]?.message ?? ""))}))))`)
 	var violations []struct {
 		ID, Help string
 		Nodes    []string
