@@ -11,6 +11,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed static/* vendor/*
@@ -23,8 +24,9 @@ type assets struct {
 }
 
 type asset struct {
-	path, kind     string
-	plain, gzipped []byte
+	path, kind string
+	plain      []byte
+	gzipped    func() []byte // compresses it for the first browser that asks for it
 }
 
 var kinds = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
@@ -40,18 +42,22 @@ func loadAssets(prefix string) (*assets, error) {
 		if err != nil {
 			return err
 		}
-		var small bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&small, gzip.BestCompression) // a level that exists
-		_, _ = w.Write(plain)                                     // to memory
-		_ = w.Close()
 		sum := sha256.Sum256(plain)
 		base := path.Base(name)
 		ext := path.Ext(base)
-		f := &asset{prefix + "/static/" + strings.TrimSuffix(base, ext) + "." + hex.EncodeToString(sum[:6]) + ext, kind, plain, small.Bytes()}
+		f := &asset{prefix + "/static/" + strings.TrimSuffix(base, ext) + "." + hex.EncodeToString(sum[:6]) + ext, kind, plain, sync.OnceValue(func() []byte { return compress(plain) })}
 		a.files[base], a.served[f.path] = f, f
 		return nil
 	})
 	return a, err
+}
+
+func compress(plain []byte) []byte {
+	var small bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&small, gzip.BestCompression) // a level that exists
+	_, _ = w.Write(plain)                                     // to memory
+	_ = w.Close()
+	return small.Bytes()
 }
 
 // ServeHTTP implements http.Handler.
@@ -69,7 +75,7 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := f.plain
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
-		body = f.gzipped
+		body = f.gzipped()
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body) // the browser may be gone

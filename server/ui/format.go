@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -28,9 +29,9 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// parseTemplates reads a set of templates for each page: the layout, the components, the parts that several pages share, and the
-// page's own file.
-func (u *UI) parseTemplates() (map[string]*template.Template, error) {
+// readTemplates returns a set of templates for each page, by the name of its file, which is parsed when it is first used: the layout, the
+// components, the parts that several pages share, and the page's own file.
+func (u *UI) readTemplates() (map[string]func() (*template.Template, error), error) {
 	base, err := template.New("").Funcs(u.functions()).ParseFS(templateFiles, "templates/layout.html", "templates/components.html", "templates/parts-*.html")
 	if err != nil {
 		return nil, err
@@ -39,21 +40,27 @@ func (u *UI) parseTemplates() (map[string]*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	sets := map[string]*template.Template{}
+	sets := map[string]func() (*template.Template, error){}
 	for _, name := range names {
-		file := strings.TrimSuffix(path.Base(name), ".html")
-		if file == "layout" || file == "components" || strings.HasPrefix(file, "parts-") {
-			continue
-		}
-		set, err := base.Clone()
-		if err == nil {
-			sets[file], err = set.ParseFS(templateFiles, name)
-		}
-		if err != nil {
-			return nil, err
-		}
+		sets[strings.TrimSuffix(path.Base(name), ".html")] = sync.OnceValues(func() (*template.Template, error) {
+			set, err := base.Clone()
+			if err != nil {
+				return nil, err
+			}
+			return set.ParseFS(templateFiles, name)
+		})
 	}
 	return sets, nil
+}
+
+// execute renders a template of a page.
+func (u *UI) execute(file, name string, v view) ([]byte, error) {
+	var b bytes.Buffer
+	set, err := u.templates[file]()
+	if err == nil {
+		err = set.ExecuteTemplate(&b, name, v)
+	}
+	return b.Bytes(), err
 }
 
 // functions are what templates may call.

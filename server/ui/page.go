@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"crypto/rand"
@@ -116,9 +115,7 @@ func (u *UI) servePage(w http.ResponseWriter, q *request, p *page) {
 
 // content renders a template without the layout, for what a script replaces.
 func (u *UI) content(file string, v view) ([]byte, error) {
-	var b bytes.Buffer
-	err := u.templates[file].ExecuteTemplate(&b, "content", v)
-	return b.Bytes(), err
+	return u.execute(file, "content", v)
 }
 
 // renderContent answers with a template without the layout.
@@ -133,14 +130,14 @@ func (u *UI) renderContent(w http.ResponseWriter, q *request, file string, v vie
 
 // render answers with a template in the layout.
 func (u *UI) render(w http.ResponseWriter, r *http.Request, file string, v view) {
-	var b bytes.Buffer
 	v.Nonce = rand.Text()
-	if err := u.templates[file].ExecuteTemplate(&b, "layout", v); err != nil {
+	html, err := u.execute(file, "layout", v)
+	if err != nil {
 		u.options.Logger.Error("a page of the UI could not be rendered", "page", file, "error", err)
 		http.Error(w, "This page could not be shown: the server's log says why.", http.StatusInternalServerError)
 		return
 	}
-	u.write(w, r, reply{cmp.Or(v.Status, http.StatusOK), v.Nonce, b.Bytes()})
+	u.write(w, r, reply{cmp.Or(v.Status, http.StatusOK), v.Nonce, html})
 }
 
 // reply is an answer of HTML, whose scripts and styles carry the nonce.

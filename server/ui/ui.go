@@ -34,8 +34,8 @@ type UI struct {
 	options   Options
 	client    *client.Client
 	mux       *http.ServeMux
-	matching  *http.ServeMux                // finds the pages of live updates
-	templates map[string]*template.Template // by name of the page's file
+	matching  *http.ServeMux                                // finds the pages of live updates
+	templates map[string]func() (*template.Template, error) // by name of the page's file
 	assets    *assets
 	live      live
 }
@@ -59,7 +59,7 @@ func New(s *server.Server, o Options) (*UI, error) {
 	if u.assets, err = loadAssets(o.Prefix); err != nil {
 		return nil, fmt.Errorf("ui: assets: %w", err)
 	}
-	if u.templates, err = u.parseTemplates(); err != nil {
+	if u.templates, err = u.readTemplates(); err != nil {
 		return nil, fmt.Errorf("ui: templates: %w", err)
 	}
 	u.routes()
