@@ -57,7 +57,7 @@ func (s *site) storied() string {
 		time.Sleep(time.Millisecond)
 	}
 	settle(job.Settlement{Kind: job.KindSnooze, Delay: 20 * time.Millisecond, Reason: "snoozed"})
-	settle(job.Settlement{Kind: job.KindDead, Reason: "attempts_exhausted", Error: "panic: no invoice 42", Stack: "goroutine 7 [running]:\nmain.send(...)\n\t/srv/mail.go:42"})
+	settle(job.Settlement{Kind: job.KindDead, Reason: "attempts_exhausted", Error: "panic: no invoice 42", Stack: "goroutine 7 [running]:\nmain.send(...)\n\t/srv/example.com/shop/internal/mail/mail.go:42 +0x1f"})
 	return id
 }
 
