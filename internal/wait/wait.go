@@ -8,16 +8,24 @@ import (
 
 // For waits for d. It returns the cause of ctx's end if that comes first, also when d is not positive.
 func For(ctx context.Context, d time.Duration) error {
-	if ctx.Err() != nil || d <= 0 {
-		return context.Cause(ctx)
-	}
 	_, err := ForSignal(ctx, d, nil)
 	return err
 }
 
 // ForSignal waits for d or until it can receive from signal, and reports whether it has received, also because signal is
-// closed. It returns the cause of ctx's end if that comes first.
+// closed. It returns the cause of ctx's end if that comes first. If d is not positive, it looks once, without a timer.
 func ForSignal(ctx context.Context, d time.Duration, signal <-chan struct{}) (received bool, err error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if d <= 0 {
+		select {
+		case <-signal:
+			return true, nil
+		default:
+			return false, nil
+		}
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

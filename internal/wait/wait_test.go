@@ -33,6 +33,25 @@ func TestForWaitsOrReturnsTheCause(t *testing.T) {
 	})
 }
 
+func TestASignalIsReceivedWithoutWaiting(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	signal := make(chan struct{}, 1)
+	for range 100 {
+		signal <- struct{}{}
+		if received, err := ForSignal(ctx, 0, signal); !received || err != nil {
+			t.Fatalf("a signal: %t, %v", received, err)
+		}
+		if received, err := ForSignal(ctx, -1, signal); received || err != nil {
+			t.Fatalf("no signal: %t, %v", received, err)
+		}
+	}
+	cancel()
+	signal <- struct{}{}
+	if _, err := ForSignal(ctx, 0, signal); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that has ended: %v", err)
+	}
+}
+
 func TestWaitsGrowFromTheLowestToTheHighest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		low := time.Duration(rapid.Int64Range(1, math.MaxInt64/2).Draw(t, "low"))
