@@ -20,7 +20,7 @@ ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 # Tests whose subject is one goroutine, or a process or browser that runs for long, do without the race detector, under which they take
 # several times as long. Make soak runs the concurrent ones with it.
 # Of SQLite's store and of the audit log, whose tests are many, the cases in which goroutines meet run with it too.
-PLAIN = . ./cmd/tenet ./server/ui ./adapter/sqlite ./audit ./cmd/tenet/internal/{dlq,gen,jobline,jobs,open,policies,policyimport,records,release} \
+PLAIN = ./server/ui . ./cmd/tenet ./adapter/sqlite ./audit ./cmd/tenet/internal/{dlq,gen,jobline,jobs,open,policies,policyimport,records,release} \
 	./prove ./simulate ./amplify ./policyfile ./rollout ./bench/outage
 
 # The race detector leaves out the C code of SQLite, translated to Go, the server of NATS, tables and codecs. Without
@@ -55,7 +55,7 @@ meeting: plain
 
 plain: export GOFLAGS = $(shell go env GOFLAGS) -ldflags=-w
 plain: packages format
-	go test -vet=all -short -p 1 -parallel 8 -timeout 40m $(PLAIN)
+	go test -vet=all -short -p 2 -parallel 8 -timeout 40m $(PLAIN)
 
 soak: ## all tests at full size, without -short, those of the benchmarks too: about an hour
 	go test -timeout 2h -p 1 $(ALL) ./bench/...
