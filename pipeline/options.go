@@ -84,9 +84,8 @@ func WithDeadLetter(s Sink) Option {
 //
 // A transaction that runs elsewhere, or whose record store is down, is given back. A panic leaves the outcome unknown unless
 // the guard is ReplaySafe: no further attempt is made, and the transaction takes the exception step, like every transaction
-// with an unknown outcome. Without an exception step, a failure that is final (marked, or not retryable to the
-// step's policy or the guard's classifier) is recorded: the transaction fails again when it is redelivered, and the task does not
-// run. A nil guard panics.
+// with an unknown outcome. Without an exception step, a failure that is final, by its mark, the step's policy or the guard's
+// classifier, is recorded: the transaction fails again when it is redelivered, and the task does not run. A nil guard panics.
 func WithGuard(g *idempotency.Guard) Option {
 	argument.Need(g != nil, "pipeline: WithGuard: the guard")
 	return func(o *options) { o.guard = g }

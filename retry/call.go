@@ -117,7 +117,7 @@ func loop[T any, O operation[T]](r *run, op O, value T, err error) (_ T, action 
 				value, err = op.do(l.ctx)
 			}
 			j := &succeeded // the usual case
-			if err != nil || r.plan.classifier != nil && r.options.step == "" {
+			if r.judges(err) {
 				j = &judgement{}
 				r.judge(l, op.box(value), err, j)
 			}
@@ -209,6 +209,12 @@ func (r *run) askFirst(l *launch, kind budget.AttemptKind) policy.Reason {
 	}
 	r.free(l, circuit.Ignored)
 	return l.grant.reason
+}
+
+// judges reports whether an attempt's result needs a judgement. A nil error is a success, unless a classifier may see it otherwise,
+// which it may not for a step.
+func (r *run) judges(err error) bool {
+	return err != nil || r.plan.classifier != nil && r.options.step == ""
 }
 
 // judge classifies an attempt's result into j.

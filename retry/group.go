@@ -190,7 +190,7 @@ func (g *hedgedGroup[T, O]) take(r *run, op O, l *racer[T]) bool {
 		panic(l.panic)
 	}
 	j := succeeded
-	if l.err != nil || r.plan.classifier != nil {
+	if r.judges(l.err) {
 		j = judgement{}
 		r.judge(&l.launch, op.box(l.value), l.err, &j)
 	}

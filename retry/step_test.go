@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -56,5 +57,23 @@ func TestR14EventsOfStoredWorkAreNumberedByTurn(t *testing.T) {
 				t.Errorf("turn %d: event %d has the number %d, want %d", turn, i, event.Seq, first+i)
 			}
 		}
+	}
+}
+
+// TestL5AStepThatReturnsNilHasSucceeded: its classifier judges errors only, also where attempts are hedged.
+func TestL5AStepThatReturnsNilHasSucceeded(t *testing.T) {
+	for name, p := range map[string]policy.Policy{"plain": exact(2), "hedged": hedged(2, 1)} {
+		synctest.Test(t, func(t *testing.T) {
+			p.Retry.ClassifierName = "never"
+			e := executor(t, p, func(o *retry.ExecutorOptions) {
+				o.Classifiers = map[string]classify.Classifier{"never": classify.Func(func(any, error) classify.Outcome {
+					return classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategorySystem}
+				})}
+			})
+			op, runs := script(nil)
+			if err := e.DoStep(bg, retry.Step{Key: key, ID: "order-1", Name: "process"}, op); err != nil || *runs != 1 {
+				t.Errorf("%s: %v after %d runs", name, err, *runs)
+			}
+		})
 	}
 }

@@ -103,13 +103,13 @@ func OpenSource(path string, o SourceOptions) (*Source, error) {
 	}
 	s := &Source{path: path, o: o, file: file, ledger: newLedger(o.MaxPending)}
 	s.reader = newReader(file, o.MaxRecord, &byLine{})
-	layout := string(format)
+	recordLayout := string(format)
 	if format == CSV {
 		s.reader.find, s.rows = &byRow{comma: o.Comma}, &rows{comma: o.Comma}
-		layout += string(o.Comma)
+		recordLayout += string(o.Comma)
 	}
 	if !o.Forget {
-		if s.offsets, err = openOffsets(o.Offsets, file, layout); err != nil {
+		if s.offsets, err = openOffsets(o.Offsets, file, recordLayout); err != nil {
 			file.Close()
 			return nil, err
 		}
