@@ -70,7 +70,7 @@ func (r *Record) Holds(lease Ref, now time.Time) error {
 func (r *Record) Repeats(history []Attempt, s Settlement) bool {
 	if s.Kind == KindRefuse { // refusals in a row are not in the history; each had the next token
 		last := r.Fence
-		if r.State == Running {
+		if r.State == Running || r.State == Dead { // the last token is another claim's, or the burial's
 			last--
 		}
 		return s.Fence <= last && s.Fence > last-int64(r.Refusals)

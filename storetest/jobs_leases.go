@@ -107,7 +107,13 @@ func leaseCases() []jobsCase {
 					s.must(s.settle(r.Ref(), job.KindRelease), job.ErrFenced)
 				}
 			})
-			s.must(s.settle(third.Ref(), job.KindComplete), nil)
+			s.must(s.settle(third.Ref(), job.KindBury), nil)
+			s.unchanged(first.ID, func() {
+				for _, r := range []*job.Record{first, second} {
+					s.must(s.settle(r.Ref(), job.KindRefuse, refused(0)), nil)
+				}
+				s.must(s.settle(third.Ref(), job.KindRefuse, refused(0)), job.ErrNotRunning)
+			})
 		}},
 		{name: "J7/a completion may repeat itself after an operator started the job again", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)

@@ -396,7 +396,8 @@ SELECT r.id IS NOT NULL, coalesce(r.lease_until > statement_timestamp(), false),
         OR EXISTS (SELECT FROM {{schema}}.waiting x WHERE x.id = s.id AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
         OR EXISTS (SELECT FROM {{schema}}.ready x WHERE x.id = s.id AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
         OR EXISTS (SELECT FROM {{schema}}.scheduled x WHERE x.id = s.id AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
-        OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
+        OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND s.fence > x.fence - (x.state = 'dead')::int - x.refusals
+            AND s.fence <= x.fence - (x.state = 'dead')::int)
     WHEN 'bury' THEN EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.state = 'dead')
     ELSE EXISTS (SELECT FROM {{schema}}.attempt a WHERE a.job_id = s.id AND a.fence = s.fence AND a.kind = s.kind)
         OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.completed_from IS NOT NULL AND s.kind = 'complete')
