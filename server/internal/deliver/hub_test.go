@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/controlplane/protocol"
@@ -32,6 +33,8 @@ type broken struct {
 	lost atomic.Bool // revision 2 of the document "lost"
 	slow atomic.Bool // revisions arrive too late
 	mute atomic.Bool // evidence is stored, but the answer is lost
+	busy atomic.Bool // evidence takes 20 ms
+	adds atomic.Int64
 }
 
 var errDown = errors.New("the store is down")
@@ -78,6 +81,10 @@ func (s *broken) SaveClients(ctx context.Context, list []policystore.Client) err
 func (s *broken) AddEvidence(ctx context.Context, list []policystore.Evidence) error {
 	if err := s.fault(); err != nil {
 		return err
+	}
+	s.adds.Add(1)
+	if s.busy.Load() {
+		time.Sleep(20 * time.Millisecond)
 	}
 	err := s.Store.AddEvidence(ctx, list)
 	if s.mute.Load() {

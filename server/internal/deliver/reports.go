@@ -24,10 +24,10 @@ const (
 // reports collects what clients do until it is written to the store.
 type reports struct {
 	changes  atomic.Uint64 // of what is known of clients, times aside
-	mu       sync.Mutex    // guards all below
+	mu       sync.Mutex    // guards clients and evidence
 	clients  map[policystore.ClientKey]*client
 	evidence map[evidenceKey]*rollout.Counters // of the next batch
-	batch    []policystore.Evidence            // repeated until the store has confirmed it
+	batch    []policystore.Evidence            // repeated until the store has confirmed it; only the flush uses it and what is below
 	source   string                            // of the batches
 	batches  int64
 }
@@ -188,24 +188,17 @@ func (r *reports) take(now time.Time) []policystore.Client {
 	return clients
 }
 
-// nextBatch returns the batch of evidence that is to be written: the one before, unless the store has confirmed it, or what has
-// been counted since; none if that is nothing.
-func (r *reports) nextBatch(confirmed bool) []policystore.Evidence {
+// nextBatch makes the batch of what has been counted since the one before. It is empty if there is nothing to write.
+func (r *reports) nextBatch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if confirmed {
-		r.batch = nil
+	r.batches++
+	for k, sum := range r.evidence {
+		r.batch = append(r.batch, policystore.Evidence{
+			Rollout: k.rollout, Step: k.step, Revision: k.revision, Counters: *sum, Source: r.source, Batch: r.batches,
+		})
 	}
-	if len(r.batch) == 0 {
-		r.batches++
-		for k, sum := range r.evidence {
-			r.batch = append(r.batch, policystore.Evidence{
-				Rollout: k.rollout, Step: k.step, Revision: k.revision, Counters: *sum, Source: r.source, Batch: r.batches,
-			})
-		}
-		r.evidence = nil
-	}
-	return r.batch
+	r.evidence = nil
 }
 
 // putBack keeps clients that could not be written for the next flush.
@@ -251,12 +244,24 @@ func (h *Hub) flush(ctx context.Context) error {
 			faults, left = append(faults, err), append(left, page...)
 		}
 	}
-	for batch := h.reported.nextBatch(false); len(batch) > 0; batch = h.reported.nextBatch(true) {
-		if err := h.store.AddEvidence(ctx, batch); err != nil {
-			faults = append(faults, err)
-			break
-		}
+	err := h.addBatch(ctx) // of the flush before, unless the store has confirmed it
+	if err == nil {
+		h.reported.nextBatch()
+		err = h.addBatch(ctx)
 	}
 	h.reported.putBack(left)
-	return errors.Join(faults...)
+	return errors.Join(append(faults, err)...)
+}
+
+// addBatch writes the batch of evidence, if there is one, and forgets it when the store has confirmed it.
+func (h *Hub) addBatch(ctx context.Context) error {
+	batch := h.reported.batch
+	if len(batch) == 0 {
+		return nil
+	}
+	if err := h.store.AddEvidence(ctx, batch); err != nil {
+		return err
+	}
+	h.reported.batch = nil
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -135,6 +136,32 @@ func TestS2EvidenceWhoseStorageWasNotConfirmedCountsOnce(t *testing.T) {
 		}
 		evidence, err := p.store.Evidence(t.Context(), d.Rollout.ID)
 		if err != nil || len(evidence) != 1 || evidence[0].Counters.Calls != 50 || evidence[0].Counters.Spread.Clients != 1 {
+			t.Errorf("%+v, %v", evidence, err)
+		}
+	})
+}
+
+func TestS2EvidenceIsWrittenOnceASecondWhileReportsArrive(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		d := p.publish("shop", 4, half())
+		p.get("shop")
+		p.store.busy.Store(true)
+		for i := range 1000 {
+			p.report("shop", protocol.Report{Client: fmt.Sprint("c", i), Session: "s", Sequence: 1, Applied: 1, Counters: counters(1, 1, false)})
+			time.Sleep(10 * time.Millisecond)
+		}
+		if adds := p.store.adds.Load(); adds < 9 || adds > 11 {
+			t.Errorf("%d writes in 10 s", adds)
+		}
+		p.store.mute.Store(true)
+		p.report("shop", protocol.Report{Client: "late", Session: "s", Sequence: 1, Applied: 1, Counters: counters(1, 1, false)})
+		time.Sleep(1500 * time.Millisecond)
+		p.report("shop", protocol.Report{Client: "later", Session: "s", Sequence: 1, Applied: 1, Counters: counters(1, 1, false)})
+		p.store.mute.Store(false)
+		time.Sleep(time.Second) // one flush repeats the batch and writes the next
+		evidence, err := p.store.Evidence(t.Context(), d.Rollout.ID)
+		if err != nil || len(evidence) != 1 || evidence[0].Counters.Calls != 1002 {
 			t.Errorf("%+v, %v", evidence, err)
 		}
 	})
