@@ -94,9 +94,8 @@ func (s *Server) statsHistory(ctx context.Context, in *historyQuery) (*answer[ap
 		return nil, err
 	}
 	points := s.sampler.history.Points(step, in.Points)
-	if in.Queue != "" {
-		points = slices.DeleteFunc(points, func(p history.Point) bool { return !p.Knows(in.Queue) })
-	}
+	asked := func(queue string) bool { return (in.Queue == "" || queue == in.Queue) && within(queue, who.Queues) }
+	points = slices.DeleteFunc(points, func(p history.Point) bool { return !p.Knows(asked) })
 	out := api.StatsHistory{Step: step.Seconds(), Times: make([]time.Time, len(points)), Total: api.NewSeries(len(points))}
 	if in.Queues {
 		out.Queues = map[string]api.Series{}
@@ -107,12 +106,12 @@ func (s *Server) statsHistory(ctx context.Context, in *historyQuery) (*answer[ap
 		if in.Queue == "" && len(who.Queues) == 0 {
 			setPoint(&out.Total, i, &p.Total, p.Since)
 		} else {
-			total := sumOf(p.Queues, func(queue string) bool { return (in.Queue == "" || queue == in.Queue) && within(queue, who.Queues) })
+			total := sumOf(p.Queues, asked)
 			setPoint(&out.Total, i, &total, p.Since)
 		}
 		for j := range p.Queues {
 			q := &p.Queues[j]
-			if !in.Queues || !within(q.Queue, who.Queues) || in.Queue != "" && q.Queue != in.Queue {
+			if !in.Queues || !asked(q.Queue) {
 				continue
 			}
 			series, ok := out.Queues[q.Queue]

@@ -105,6 +105,12 @@ func TestU2TheHistoryOfAQueueHasNoPointsThatLackIt(t *testing.T) {
 			e.get("/v1/stats/history?step=1s&points=2&queue="+queue).into(t, &h)
 			return h.Total.Ready
 		}
+		readyOf := func(queues ...string) []int { // as a token sees them that is bound to the queues
+			var h api.StatsHistory
+			bound := e.tokenOf(policystore.Token{Scopes: []policystore.Scope{policystore.ScopeRead}, Queues: queues})
+			e.do(call{method: http.MethodGet, path: "/v1/stats/history?step=1s&points=2", secret: bound}).into(t, &h)
+			return h.Total.Ready
+		}
 		enqueue := func(queue string) {
 			if _, err := client.Enqueue(ctx, job.Request{Type: "t", Queue: queue}); err != nil {
 				t.Fatal(err)
@@ -124,6 +130,9 @@ func TestU2TheHistoryOfAQueueHasNoPointsThatLackIt(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if rare, busy := ready("rare"), ready("busy7"); len(rare) != 0 || !slices.Equal(busy, []int{2, 2}) {
 			t.Errorf("a queue that is not among the busiest: %v, one of those: %v", rare, busy)
+		}
+		if rare, busy, all := readyOf("rare"), readyOf("rare", "busy1*"), ready(""); len(rare) != 0 || !slices.Equal(busy, []int{22, 22}) || !slices.Equal(all, []int{101, 101}) {
+			t.Errorf("a token for a queue that is not among the busiest: %v, for others too: %v, for all: %v", rare, busy, all)
 		}
 	})
 }

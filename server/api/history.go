@@ -10,7 +10,7 @@ import (
 type StatsHistory struct {
 	Step   float64           `json:"step_seconds" doc:"The usual time between two points, in seconds."`
 	Times  []time.Time       `json:"times" nullable:"false" doc:"The ends of the points, oldest first."`
-	Total  Series            `json:"total" doc:"The series of the queue in the request, or of all queues that the caller may see."`
+	Total  Series            `json:"total" doc:"The series of the queue in the request, or of all queues that the caller may see. A token for some queues sees those that are among the 50 busiest; points with none of them are left out."`
 	Queues map[string]Series `json:"queues,omitempty" doc:"The series by queue, of the 50 busiest queues of each point. A queue that is not among them has zeros."`
 }
 

@@ -40,9 +40,9 @@ type Point struct {
 	cut    bool     // further queues are left out
 }
 
-// Knows reports whether the point knows a queue: its sample, or that the queue had no jobs.
-func (p *Point) Knows(queue string) bool {
-	return !p.cut || slices.ContainsFunc(p.Queues, func(s Sample) bool { return s.Queue == queue })
+// Knows reports whether the point knows some of the queues: the sample of one, or that none of them had jobs.
+func (p *Point) Knows(asked func(queue string) bool) bool {
+	return !p.cut || slices.ContainsFunc(p.Queues, func(s Sample) bool { return asked(s.Queue) })
 }
 
 // History is the memory of one server. The zero value is empty; it is safe for concurrent use.
