@@ -104,7 +104,7 @@ type Evidence struct {
 	Step     int              `json:"step"`
 	Revision int64            `json:"revision"`
 	Counters rollout.Counters `json:"counters"`
-	// Source and Batch say who adds the counters, and number what is added; without a source they are always added.
+	// Source names the sender, and Batch numbers its batches from 1. Without a Source, counters are always added.
 	Source string `json:"source,omitempty"`
 	Batch  int64  `json:"batch,omitempty"`
 }

@@ -61,8 +61,8 @@ type Clients interface {
 
 // Rollouts keeps the evidence of rollouts, and elects who leads them.
 type Rollouts interface {
-	// AddEvidence adds counters to those stored for the same rollout, step and revision, all or none, unless it has added those of
-	// the same or a later batch of their source. After an error a source repeats its batch unchanged.
+	// AddEvidence adds all items or none. It skips an item if its rollout, step and revision already hold the same or a later batch
+	// of its source. After an error, a source repeats its batch unchanged before it sends another.
 	AddEvidence(ctx context.Context, list []Evidence) error
 	// Evidence returns the sums of a rollout, by step and revision, without sources.
 	Evidence(ctx context.Context, rollout string) ([]Evidence, error)
