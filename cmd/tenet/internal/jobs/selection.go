@@ -17,18 +17,18 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Bulk is a change to all jobs that a filter selects.
+// Bulk is a change to all jobs that a filter selects: what distinguishes a command, then what its user asks for.
 type Bulk struct {
 	Action    job.Action
-	Filter    job.Filter
-	AllIDs    bool      // of dead jobs: nothing is changed unless all IDs of the filter are selected
+	AllIDs    bool      // change nothing unless every ID of the filter is a dead job
 	Operation string    // the name of the operator's action
 	From, To  job.State // recorded; without From all states of the filter are
 	Noun      string    // "job" in text
 	Done      string    // in words
 	Question  string    // about a number of jobs; "" asks nothing
-	Counted   string    // the name of the number of jobs in JSON; "" writes a selectionResult
+	Counted   string    // the JSON field of the count; "" writes a selectionResult
 
+	Filter      job.Filter
 	Audit, Form string
 	DryRun, Yes bool
 	wait        bool // cancel only: until the running jobs have ended
@@ -76,12 +76,15 @@ func (b *Bulk) Run(ctx context.Context, a *cli.App, s open.JobStore) error {
 	}
 	var changed []string
 	var failed error
+	result.unreached = len(ids)
 	for chunk := range slices.Chunk(ids, PageSize) {
 		var done []string
 		done, failed = s.Change(ctx, b.Action, job.Filter{IDs: chunk, States: b.Filter.States}, len(chunk))
 		if changed = append(changed, done...); failed != nil {
+			result.unreached -= len(done)
 			break
 		}
+		result.unreached -= len(chunk)
 	}
 	result.Changed = len(changed)
 	switch {
@@ -109,6 +112,8 @@ type selectionResult struct {
 	// Outcomes counts the outcomes of a cancellation, as changeResult names them. A job that was deleted meanwhile counts as
 	// cancelled.
 	Outcomes map[string]int `json:"outcomes,omitempty"`
+
+	unreached int // after a failure
 }
 
 // unasked are the states of jobs that a retry changes if its filter names neither states nor IDs.
@@ -213,7 +218,10 @@ func (r *selectionResult) write(w io.Writer, b *Bulk) {
 			cli.Fprintf(w, "%s %s before the cancellation\n", cli.Count(n, "job"), state)
 		}
 	}
-	if left := r.Matched - r.Changed; left > 0 {
+	if left := r.Matched - r.Changed - r.unreached; left > 0 {
 		cli.Fprintf(w, "%s left alone, in a state that has changed meanwhile\n", cli.Count(left, b.Noun))
+	}
+	if r.unreached > 0 {
+		cli.Fprintf(w, "%s not reached\n", cli.Count(r.unreached, b.Noun))
 	}
 }

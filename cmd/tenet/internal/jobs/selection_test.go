@@ -1,12 +1,15 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 	"testing/synctest"
 
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/job"
 )
@@ -34,4 +37,41 @@ func TestJ25AnOutageLeavesKnownOutcomesOfCancellations(t *testing.T) {
 			t.Errorf("%v, %v; want %v", got, err, want)
 		}
 	})
+}
+
+// cutOff is a store of two and a half pages of jobs. It changes all but one of the first page, then fails.
+type cutOff struct {
+	open.JobStore
+	pages   int // listed
+	changed bool
+}
+
+func (s *cutOff) List(context.Context, job.Filter, string, int) ([]*job.Record, error) {
+	s.pages++
+	list := make([]*job.Record, PageSize)
+	for i := range list {
+		list[i] = &job.Record{ID: fmt.Sprint(s.pages, i)}
+	}
+	if s.pages > 2 {
+		return list[:PageSize/2], nil
+	}
+	return list, nil
+}
+
+func (s *cutOff) Change(_ context.Context, _ job.Action, f job.Filter, _ int) ([]string, error) {
+	if s.changed {
+		return nil, errAway
+	}
+	s.changed = true
+	return f.IDs[1:], nil
+}
+
+func TestJ25AnOutageLeavesJobsThatWereNotReached(t *testing.T) {
+	var out bytes.Buffer
+	b := Bulk{Action: job.ActionDelete, Noun: "job", Done: "deleted", Form: cli.FormText}
+	err := b.Run(t.Context(), &cli.App{Program: cli.Program{Stdout: &out}}, &cutOff{})
+	want := "999 jobs deleted\n1 job left alone, in a state that has changed meanwhile\n1500 jobs not reached\n"
+	if !errors.Is(err, errAway) || out.String() != want {
+		t.Errorf("%v, %q; want %q", err, &out, want)
+	}
 }
