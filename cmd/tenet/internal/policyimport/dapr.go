@@ -38,11 +38,8 @@ func Dapr(resources []byte) (Converted, error) {
 	})
 	for name, builtIn := range daprBuiltIn {
 		if len(d.retries.of[name]) == 0 {
-			t := &template[policy.Retry]{value: builtIn, used: true}
-			if builtIn.BackoffMultiplier > 1 {
-				t.note = fmt.Sprintf("is approximated: Dapr's built-in policy ends after a time, this one after %d attempts; jitter never exceeds backoff_cap, where Dapr's may by half", builtIn.MaxAttempts)
-			}
-			d.retries.of[name] = []*template[policy.Retry]{t}
+			builtIn.used = true
+			d.retries.of[name] = []*template[policy.Retry]{&builtIn}
 		}
 	}
 	for _, m := range list {
@@ -56,13 +53,22 @@ func Dapr(resources []byte) (Converted, error) {
 }
 
 // daprBuiltIn are the retries that Dapr has without a resource (its pkg/resiliency, addBuiltInPolicies).
-var daprBuiltIn = map[string]policy.Retry{
-	"DaprBuiltInServiceRetries":        daprConstant(4),
-	"DaprBuiltInActorRetries":          daprConstant(4),
-	daprProtected:                      daprConstant(6),
-	"DaprBuiltInInitializationRetries": daprExponential(4, time.Second),
-	"DaprBuiltInActorReminderRetries":  daprExponential(policy.CallLimits().Attempts.Max, time.Minute),
+var daprBuiltIn = map[string]template[policy.Retry]{
+	"DaprBuiltInServiceRetries": {value: daprConstant(4)},
+	"DaprBuiltInActorRetries":   {value: daprConstant(4)},
+	daprProtected:               {value: daprConstant(6)},
+	"DaprBuiltInInitializationRetries": {
+		value: daprExponential(4, time.Second),
+		note:  "is approximated: Dapr makes no retry after 10s; " + daprJitter,
+	},
+	"DaprBuiltInActorReminderRetries": { // without MaxRetries: its package backoff takes 0 for none, not for no limit
+		value: daprExponential(policy.CallLimits().Attempts.Max, time.Minute),
+		note: fmt.Sprintf("is approximated: Dapr documents retries for 15m but makes none, here %d attempts are made; %s",
+			policy.CallLimits().Attempts.Max, daprJitter),
+	},
 }
+
+const daprJitter = "jitter never exceeds backoff_cap, where Dapr's may by half"
 
 // daprProtected is the only one that a resource cannot override.
 const daprProtected = "DaprBuiltInActorNotFoundRetries"
@@ -73,7 +79,10 @@ func daprConstant(attempts int) policy.Retry {
 
 // daprExponential has the growth of package backoff, which Dapr uses.
 func daprExponential(attempts int, longest time.Duration) policy.Retry {
-	return policy.Retry{MaxAttempts: attempts, InitialBackoff: 500 * time.Millisecond, MaxBackoff: longest, BackoffMultiplier: 1.5, Jitter: policy.JitterProportional, JitterFactor: 0.5}
+	return policy.Retry{
+		MaxAttempts: attempts, InitialBackoff: 500 * time.Millisecond, MaxBackoff: longest, BackoffMultiplier: 1.5,
+		Jitter: policy.JitterProportional, JitterFactor: 0.5,
+	}
 }
 
 // dapr holds what is read from all Resiliency resources. Their policies are named templates, to which the targets of each refer.
@@ -95,7 +104,7 @@ type template[T any] struct {
 	spec, path string // of its resource, and its own
 	value      T
 	used       bool
-	note       string // what its targets are told; empty if it is exact
+	note       string // the note for its targets; empty if it is exact
 }
 
 func newTemplates[T any](kind string) templates[T] {
@@ -121,13 +130,13 @@ func (d *dapr) policies(spec object) {
 		return timeout, true
 	})
 	d.retries.read(spec, policies, func(from object, name string) (r policy.Retry, ok bool) {
+		if name == daprProtected {
+			from.lose("is left out: Dapr lets no resource override it", name)
+			return r, false
+		}
 		o, ok := from.object(name)
 		if ok {
 			r = d.retry(o, name)
-		}
-		if name == daprProtected {
-			d.lost(from.at(name), "is left out: Dapr lets no resource override it")
-			return r, false
 		}
 		return r, ok
 	})
@@ -255,7 +264,7 @@ func (d *dapr) retry(o object, name string) policy.Retry {
 		if waits {
 			d.lost(o.at("duration"), "has no effect on an exponential wait")
 		}
-		d.approximate(o.at("policy"), "is approximated: jitter never exceeds backoff_cap, where Dapr's may by half")
+		d.approximate(o.at("policy"), "is approximated: "+daprJitter)
 	default:
 		d.fault(o.at("policy"), "%q is neither constant nor exponential", kind)
 	}

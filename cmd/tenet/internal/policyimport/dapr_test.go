@@ -118,6 +118,34 @@ func TestT7StatusesOfGRPCAreLeftOutBesideThoseOfHTTP(t *testing.T) {
 	}
 }
 
+// TestT7NotesOnBuiltInPoliciesOfDaprSayWhatDaprDoes: its code makes no retry of a reminder, where its documentation has 15 minutes of them.
+func TestT7NotesOnBuiltInPoliciesOfDaprSayWhatDaprDoes(t *testing.T) {
+	const jitter = "; jitter never exceeds backoff_cap, where Dapr's may by half"
+	for name, want := range map[string]string{
+		"DaprBuiltInInitializationRetries": "is approximated: Dapr makes no retry after 10s" + jitter,
+		"DaprBuiltInActorReminderRetries":  "is approximated: Dapr documents retries for 15m but makes none, here 10 attempts are made" + jitter,
+		"DaprBuiltInActorNotFoundRetries":  "is left out: Dapr lets no resource override it",
+	} {
+		retries := ""
+		if strings.Contains(want, "left out") {
+			retries = name + ": {policy: exponential, maxRetries: 1}"
+		}
+		got, err := policyimport.Dapr([]byte(`{kind: Resiliency, spec: {policies: {retries: {` + retries + `}}, targets: {apps: {a: {retry: ` + name + `}}}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var notes []string
+		for _, n := range got.Report {
+			if n.Fidelity != policyimport.Exact {
+				notes = append(notes, n.Message)
+			}
+		}
+		if !slices.Equal(notes, []string{want}) {
+			t.Errorf("%s: %q, want %q", name, notes, want)
+		}
+	}
+}
+
 // TestT7ATargetMayNameABuiltInPolicyOfDapr: Dapr has them without a resource, and makes at least three retries where one overrides them.
 func TestT7ATargetMayNameABuiltInPolicyOfDapr(t *testing.T) {
 	for _, test := range []struct {
