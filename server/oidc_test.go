@@ -260,10 +260,23 @@ func TestS5ASignInThatIsNotTheBrowsersOwnIsRefused(t *testing.T) {
 	if strings.Contains(e.log.String(), "%!") {
 		t.Errorf("the log: %s", e.log)
 	}
-	for _, target := range []string{"/ui/jobs?a=b" + strings.Repeat("&", longestReturn-12), "/" + strings.Repeat(`"`, longestReturn-1), "/" + strings.Repeat("\xff", longestReturn-1)} {
-		w := serve("/v1/session/login?return="+url.QueryEscape(target), "")
-		if c := w.Result().Cookies()[0]; w.Code != 302 || len(c.Name)+len(c.Value) > 4096 {
-			t.Errorf("return to %.20q…: %d, a cookie of %d bytes", target, w.Code, len(c.Name)+len(c.Value))
+	for _, c := range []struct {
+		start, more string
+		size        int // of more, in JSON
+	}{{"/", "a", 1}, {"/ui/jobs?a=b", "&", 6}, {"/", `"`, 2}} {
+		longest := c.start + strings.Repeat(c.more, (longestReturn-len(`""`)-len(c.start))/c.size)
+		for target, want := range map[string]string{longest: longest, longest + c.more: "/"} {
+			w := serve("/v1/session/login?return="+url.QueryEscape(target), "")
+			sealed := w.Result().Cookies()[0]
+			if w.Code != 302 || len(sealed.Name)+len(sealed.Value) > 4096 {
+				t.Errorf("return to %.20q…: %d, a cookie of %d bytes", target, w.Code, len(sealed.Name)+len(sealed.Value))
+			}
+			r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+			r.AddCookie(sealed)
+			var begun login
+			if err := e.server.identity.cookies.open(r, loginCookie, &begun); err != nil || begun.Return != want {
+				t.Errorf("return to %.20q… of %d bytes: to %.20q…, %v", target, len(target), begun.Return, err)
+			}
 		}
 	}
 }
