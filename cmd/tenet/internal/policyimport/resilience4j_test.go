@@ -52,7 +52,8 @@ func TestT7ARandomizedWaitOfFactor0IsNotRandomized(t *testing.T) {
 func TestT7DurationsOfResilience4jAreReadAsJavaDoes(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"PT0.5S": 500 * ms, "PT1.001S": 1001 * ms, "P1DT1H1M1S": 25*time.Hour + time.Minute + time.Second, "PT5000000S": 5_000_000 * time.Second, "pt2m": 2 * time.Minute,
-		"P": 0, "PT": 0, "P1DT": 0, "P999999D": 0, "PT999999999999999999999S": 0, // refused
+		"+PT5S": 5 * time.Second, "PT+5S": 5 * time.Second, "PT1.S": time.Second, "'PT1,5S'": 1500 * ms, "-PT5S": 0, "PT-5S": 0,
+		"P": 0, "+P": 0, "PT": 0, "PT.5S": 0, "P1DT": 0, "P999999D": 0, "PT999999999999999999999S": 0, // refused
 		"500": 500 * ms, "2M": 2 * time.Minute, "3d": 72 * time.Hour, "+5s": 5 * time.Second, "7us": 1 * ms,
 		"1m30s": 0, "1.5s": 0, "-5s": 0, "1µs": 0, "s": 0, "2w": 0, "9999999999999h": 0, "99999999999999999999": 0, "0.5": 0,
 	} {

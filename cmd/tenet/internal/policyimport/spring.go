@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// simpleDuration and isoDuration are the two forms of Spring Boot's DurationStyle, without those of a negative duration.
+// simpleDuration and isoDuration are the two forms of Spring Boot's DurationStyle, without a minus.
 var simpleDuration = regexp.MustCompile(`^\+?([0-9]+)(ns|us|ms|s|m|h|d|)$`)
 
 var simpleUnits = map[string]time.Duration{
@@ -17,7 +17,7 @@ var simpleUnits = map[string]time.Duration{
 	"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
 }
 
-var isoDuration = regexp.MustCompile(`^P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]{1,9})?)S)?)?$`)
+var isoDuration = regexp.MustCompile(`^\+?P(?:\+?([0-9]+)D)?(?:T(?:\+?([0-9]+)H)?(?:\+?([0-9]+)M)?(?:\+?([0-9]+(?:[.,][0-9]{0,9})?)S)?)?$`)
 
 // placeholder matches one without another inside it: ${NAME} or ${NAME:default}.
 var placeholder = regexp.MustCompile(`\$\{[^${}:]*(:[^${}]*)?\}`)
@@ -78,10 +78,10 @@ func (o object) spring(name string, otherwise time.Duration) time.Duration {
 	if m := simpleDuration.FindStringSubmatch(text); m != nil {
 		n, _ := strconv.ParseFloat(m[1], 64) // digits
 		sum = n * float64(simpleUnits[m[2]])
-	} else if m := isoDuration.FindStringSubmatch(strings.ToUpper(text)); m != nil && m[0] != "P" && !strings.HasSuffix(m[0], "T") {
+	} else if m := isoDuration.FindStringSubmatch(strings.ToUpper(text)); m != nil && !strings.HasSuffix(m[0], "P") && !strings.HasSuffix(m[0], "T") {
 		sum = 0
 		for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
-			n, _ := strconv.ParseFloat(m[i+1], 64) // an absent part is 0
+			n, _ := strconv.ParseFloat(strings.Replace(m[i+1], ",", ".", 1), 64) // an absent part is 0
 			sum += n * float64(unit)
 		}
 	}
