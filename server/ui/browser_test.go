@@ -256,8 +256,8 @@ func (b *tab) accessible(name string) {
 	b.axe(name, `["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`)
 }
 
-// axe fails the test if the page breaks a rule of axe-core; rules is a list of them or of their groups. Without
-// preload, axe does not parse style sheets again, for rules on sound and on the orientation of the screen.
+// axe fails the test if the page breaks a rule of axe-core; rules is a list of them or of their groups.
+// preload only serves rules on sound and screen orientation, so it is off.
 func (b *tab) axe(name, rules string) {
 	b.t.Helper()
 	if !value[bool](b, "Boolean(window.axe)") {

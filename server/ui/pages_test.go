@@ -49,10 +49,10 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 	s := newSite(t, nil)
 	s.seedAll()
 	pages := s.everyPage()
-	// With -short, a page is opened once, in the first look. At the width that is checked only for fit, little is painted. Rules of axe that
+	// With -short, a page is opened once, in the first look. A low window saves painting where only the width is checked. Rules of axe that
 	// no width and no colour changes are checked once.
 	narrow := look{320, 640, true, true}
-	looks := []look{narrow, {3840, 50, false, true}, {1280, 900, false, true}, narrow}
+	looks := []look{narrow, {360, 50, false, true}, {2560, 50, false, true}, {3840, 50, false, true}, {1280, 900, false, true}, narrow}
 	if !testing.Short() {
 		looks = []look{narrow, {1280, 900, false, true}, {360, 740, false, true}, {360, 740, true, true}, {1280, 900, true, true},
 			{2560, 1440, false, true}, {2560, 1440, true, true}, {3840, 2160, false, true}, {3840, 2160, true, true}}
@@ -74,10 +74,10 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 					switch {
 					case !testing.Short():
 						b.accessible(b.at(name))
-					case i == 2:
+					case i == 4:
 						b.thin(n == 0)
 						b.accessible(b.at(name))
-					case i == 3:
+					case i == 5:
 						b.axe(b.at(name), `["color-contrast", "target-size", "scrollable-region-focusable", "link-name", "button-name", "label"]`)
 					}
 				}
