@@ -45,7 +45,10 @@ func loadAssets(prefix string) (*assets, error) {
 		sum := sha256.Sum256(plain)
 		base := path.Base(name)
 		ext := path.Ext(base)
-		f := &asset{prefix + "/static/" + strings.TrimSuffix(base, ext) + "." + hex.EncodeToString(sum[:6]) + ext, kind, plain, sync.OnceValue(func() []byte { return compress(plain) })}
+		f := &asset{
+			path: prefix + "/static/" + strings.TrimSuffix(base, ext) + "." + hex.EncodeToString(sum[:6]) + ext,
+			kind: kind, plain: plain, gzipped: sync.OnceValue(func() []byte { return compress(plain) }),
+		}
 		a.files[base], a.served[f.path] = f, f
 		return nil
 	})

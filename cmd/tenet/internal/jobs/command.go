@@ -24,10 +24,20 @@ import (
 
 // Command returns "tenet jobs".
 func Command(a *cli.App) *cobra.Command {
-	cmd := cli.Group("jobs", "Store, list, inspect and change jobs", "", EnqueueCommand(a), jobsImportCommand(a), listCommand(a), searchCommand(a), watchCommand(a), inspectCommand(a),
-		changeCommand(a, change{Bulk{Action: job.ActionRetry, Noun: "job", Done: "retried", Question: "Run %s again?"}, "retry", "Run jobs again at once, with their attempts counted from 0", nil}),
-		changeCommand(a, change{Bulk{Action: job.ActionCancel, Noun: "job", Done: "cancelled", Question: "Cancel %s?"}, "cancel", "Cancel jobs, waiting or running", nil}),
-		changeCommand(a, change{Bulk{Action: job.ActionDelete, Noun: "job", Done: "deleted", Question: "Remove %s with all history?"}, "delete", "Remove jobs with their history", nil}), statsCommand(a))
+	cmd := cli.Group("jobs", "Store, list, inspect and change jobs", "",
+		EnqueueCommand(a), jobsImportCommand(a), listCommand(a), searchCommand(a), watchCommand(a), inspectCommand(a),
+		changeCommand(a, change{
+			name: "retry", short: "Run jobs again at once, with their attempts counted from 0",
+			Bulk: Bulk{Action: job.ActionRetry, Noun: "job", Done: "retried", Question: "Run %s again?"},
+		}),
+		changeCommand(a, change{
+			name: "cancel", short: "Cancel jobs, waiting or running",
+			Bulk: Bulk{Action: job.ActionCancel, Noun: "job", Done: "cancelled", Question: "Cancel %s?"},
+		}),
+		changeCommand(a, change{
+			name: "delete", short: "Remove jobs with their history",
+			Bulk: Bulk{Action: job.ActionDelete, Noun: "job", Done: "deleted", Question: "Remove %s with all history?"},
+		}), statsCommand(a))
 	cmd.Example = "  tenet jobs import deliveries.jsonl --store sqlite:jobs.db\n  tenet jobs list --state dead\n  tenet jobs stats -o json"
 	return cmd
 }
