@@ -118,7 +118,7 @@ func (p *people) finish(ctx context.Context, l login, code string) (session, err
 	if claims[p.options.GroupsClaim] == nil { // some providers tell the rest on request only
 		info, err := p.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
 		if err == nil && info.Subject != id.Subject {
-			err = errors.New("it is about another person")
+			err = errors.New("the subject is another person")
 		}
 		if err != nil {
 			return session{}, fmt.Errorf("user info: %w", err)

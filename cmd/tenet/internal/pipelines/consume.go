@@ -26,7 +26,7 @@ func consumeCommand(a *cli.App) *cobra.Command {
 	f := &consumeFlags{killGrace: cli.DefaultKillGrace}
 	cmd := &cobra.Command{
 		Use: "consume --policy FILE NAME --source URL --task TASK", Short: "Process the transactions of a source", Args: cobra.ExactArgs(1),
-		Long: `Fetch transactions from a source and process each with a task, under the consumer NAME of a policy document. Changes of
+		Long: `Fetch transactions from a source and process each with a task, under the consumer NAME of a policy document. Changes to
 the document take effect before the next batch, or within 10s while no worker is free; loop.timeout is read when the
 run starts.
 
