@@ -52,7 +52,7 @@ func Command(a *cli.App) *cobra.Command {
 		Long: `Run stored jobs of the types http and, with --allow-exec, exec. Your own types need a program that uses package job.
 Any number of workers may share a store. A missing SQLite store is created.
 
-Jobs follow the policies of --policy. Changes of the document take effect while the worker runs, within a second or at once on
+Jobs follow the policies of --policy. Changes to the document take effect while the worker runs, within a second or at once on
 SIGHUP, and include its queues and their concurrency unless --queue sets them. Without a document a job has 25
 attempts. The worker serves the queues of --queue, or else "default" and the queues of the document. A queue's concurrency
 comes from "tenet queues set", else from --queue name=N, else from the document, else from --concurrency. Without --queue the
