@@ -41,14 +41,19 @@ func (l *launch) annotate(o *classify.Outcome, away bool) {
 	if g.own != "" {
 		attributes[observe.AttrBudgetReason] = string(g.own)
 	}
-	switch detail := attributes[observe.AttrDetail]; {
-	case g.detail == "":
-	case detail == "":
-		attributes[observe.AttrDetail] = g.detail
-	default:
-		attributes[observe.AttrDetail] = detail + "; " + g.detail
-	}
+	addDetail(attributes, g.detail)
 	o.Attributes = attributes
+}
+
+// addDetail adds a detail behind those that the attributes have.
+func addDetail(attributes map[string]string, detail string) {
+	switch before := attributes[observe.AttrDetail]; {
+	case detail == "":
+	case before == "":
+		attributes[observe.AttrDetail] = detail
+	default:
+		attributes[observe.AttrDetail] = before + "; " + detail
+	}
 }
 
 // passBreaker takes a ticket from the plan's breaker. A closed breaker gives one without reading the clock.

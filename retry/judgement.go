@@ -6,7 +6,6 @@ import (
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
-	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -42,15 +41,12 @@ func known(o classify.Outcome) classify.Outcome {
 		return o
 	}
 	if o.Reason != "" {
-		detail := string(o.Reason)
-		if more := o.Attributes[observe.AttrDetail]; more != "" {
-			detail += "; " + more
-		}
 		attributes := maps.Clone(o.Attributes) // classifiers may share theirs
 		if attributes == nil {
 			attributes = make(map[string]string, 1)
 		}
-		attributes[observe.AttrDetail], o.Attributes = detail, attributes
+		addDetail(attributes, string(o.Reason))
+		o.Attributes = attributes
 	}
 	switch o.Kind {
 	case classify.Success:

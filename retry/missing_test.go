@@ -323,7 +323,7 @@ func TestD6AClassifiersOwnReasonIsADetail(t *testing.T) {
 		attributes map[string]string
 	}{
 		{classify.Outcome{Kind: classify.Success, Reason: "empty"}, policy.ReasonSuccess, map[string]string{"detail": "empty"}},
-		{classify.Outcome{Kind: classify.Retryable, Reason: "busy", Attributes: shared}, policy.ReasonError, map[string]string{"detail": "busy; since noon", "k": "v"}},
+		{classify.Outcome{Kind: classify.Retryable, Reason: "busy", Attributes: shared}, policy.ReasonError, map[string]string{"detail": "since noon; busy", "k": "v"}},
 		{classify.Outcome{Kind: classify.NonRetryable, Reason: "refused"}, policy.ReasonNonRetryable, map[string]string{"detail": "refused"}},
 		{classify.Outcome{Kind: classify.Abort, Reason: "user 4711 left"}, policy.ReasonAborted, map[string]string{"detail": "user 4711 left"}},
 		{classify.Outcome{Kind: classify.Retryable}, policy.ReasonError, nil},

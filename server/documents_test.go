@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -346,12 +345,9 @@ func TestS6TheLogSaysThatAJudgementDidNotTakeEffect(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		group.Go(func() { e.server.Work(ctx) })
+		stop := e.works()
 		time.Sleep(time.Minute)
-		cancel()
-		group.Wait()
+		stop()
 		found := e.actions()
 		if len(found) != 2 || found[0].Action != "rollouts.judge" || found[0].To != string(rollout.Revert) || found[1].Detail != "refused: the document has changed" {
 			t.Errorf("%+v", found)

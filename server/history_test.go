@@ -1,12 +1,10 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,11 +21,8 @@ import (
 // after it was due.
 func TestU2TheHistoryHasRatesLatenciesAndAmplification(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, e *env) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		defer group.Wait()
-		defer cancel()
-		group.Go(func() { e.server.Work(ctx) })
+		defer e.works()()
+		ctx := t.Context()
 		read := func(path string) (h api.StatsHistory) {
 			e.get(path).into(t, &h)
 			return h
@@ -94,11 +89,8 @@ func TestU2TheHistoryHasRatesLatenciesAndAmplification(t *testing.T) {
 // TestU2TheHistoryOfAQueueHasNoPointsThatLackIt: points keep the busiest queues, and zeros would say that another has no jobs.
 func TestU2TheHistoryOfAQueueHasNoPointsThatLackIt(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, e *env) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		defer group.Wait()
-		defer cancel()
-		group.Go(func() { e.server.Work(ctx) })
+		defer e.works()()
+		ctx := t.Context()
 		client := job.NewClient(e.db.Jobs())
 		ready := func(queue string) []int {
 			var h api.StatsHistory
@@ -141,11 +133,7 @@ func TestU2TheHistoryOfAQueueHasNoPointsThatLackIt(t *testing.T) {
 func TestU2ServersSampleRarelyWhileNobodyAsks(t *testing.T) {
 	var asked atomic.Int64
 	inBubble(t, func(o *Options) { o.Jobs = countedJobs{o.Jobs, &asked} }, func(t *testing.T, e *env) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		defer group.Wait()
-		defer cancel()
-		group.Go(func() { e.server.Work(ctx) })
+		defer e.works()()
 		synctest.Wait()
 		in := func(d time.Duration) int64 {
 			before := asked.Load()

@@ -19,7 +19,7 @@ func (q *selection) term(t filter.Term) string {
 		return q.values("b.unique_key = ANY (SELECT convert_to(v, 'UTF8') FROM unnest(%s::text[]) v)",
 			"position(convert_to(%s, 'UTF8') IN b.unique_key) = 1", t)
 	case job.FieldCause:
-		return q.values("s.state = 'dead' AND s.cause = ANY (%s::text[])", "", t)
+		return q.values("s.cause = ANY (%s::text[])", "", t)
 	case job.FieldFlow:
 		return q.values("s.id = ANY (ARRAY(SELECT n.job_id FROM {{schema}}.flow f JOIN {{schema}}.flow_node n ON n.flow = f.seq WHERE f.id = ANY (%s::text[])))", "", t)
 	case job.FieldError:

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -98,6 +99,7 @@ func selectJobs(columns string, f job.Filter, after string, limit int) (selectio
 	for _, t := range f.Terms {
 		conditions = append(conditions, q.term(t))
 	}
+	f.States = statesOf(f)
 	n := q.arg(limit)
 	var branches []string
 	for _, p := range places() {
@@ -122,6 +124,15 @@ func selectJobs(columns string, f job.Filter, after string, limit int) (selectio
 	}
 	q.text = `SELECT * FROM (` + strings.Join(branches, ` UNION ALL `) + `) j ORDER BY id LIMIT ` + n
 	return q, nil
+}
+
+// statesOf returns the states of the jobs that f can select, none for all: no jobs but dead ones have a cause.
+func statesOf(f job.Filter) []job.State {
+	mayBeDead := len(f.States) == 0 || slices.Contains(f.States, job.Dead)
+	if mayBeDead && slices.ContainsFunc(f.Terms, func(t filter.Term) bool { return t.Field == job.FieldCause }) {
+		return []job.State{job.Dead}
+	}
+	return f.States
 }
 
 // inStates returns a condition on finished jobs in the form that the partial index needs.

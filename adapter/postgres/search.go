@@ -52,9 +52,7 @@ func newestSQL(f job.Filter, indexed *filter.Term, below string, n int) (q selec
 			return q, fmt.Errorf("postgres: search: cursor %q is not an ID", below)
 		}
 	}
-	if len(f.States) == 0 && slices.ContainsFunc(f.Terms, func(t filter.Term) bool { return t.Field == job.FieldCause }) {
-		f.States = []job.State{job.Dead} // no others have a cause
-	}
+	f.States = statesOf(f)
 	cursor, limit := q.arg(id), q.arg(n)
 	var branches []string
 	branch := func(from string) {
