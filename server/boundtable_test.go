@@ -88,7 +88,8 @@ func (e *env) keepsToBounds(o *route, path, secret string) {
 	body, _ := io.ReadAll(answer.Body) // of a stream what came
 	allowed := answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusNotFound
 	if !allowed && (answer.StatusCode >= 400 || strings.Contains(string(body), "theirs")) {
-		e.t.Errorf("%s %s %s: %d %s", o.OperationID, o.Method, path, answer.StatusCode, body)
+		log := e.log.String()
+		e.t.Errorf("%s %s %s: %d %s\nlog: %s", o.OperationID, o.Method, path, answer.StatusCode, body, log[max(0, len(log)-1000):])
 	}
 }
 

@@ -92,7 +92,6 @@ func (s *Jobs) view(ctx context.Context, what string, f func(q querier) error) e
 		err = r.commit()
 	}
 	if err != nil || !s.db.readers.give(r) { // an interrupted connection is not used again
-		r.ctx = background
 		r.rollback()
 		_ = r.close()
 	}

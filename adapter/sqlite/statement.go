@@ -47,7 +47,7 @@ func (s *session) begin(text string) error {
 	if len(s.statements) > maxStatements { // not later, when rows may be open
 		s.forget()
 	}
-	err := s.exec(text)
+	err := s.always(text)
 	s.inTransaction = err == nil
 	clear(s.totals)
 	clear(s.causes)
@@ -67,7 +67,7 @@ func (s *session) commit() error {
 		err = s.causes.write(s.exec)
 	}
 	if err == nil {
-		err = s.exec(`COMMIT`)
+		err = s.always(`COMMIT`)
 	}
 	s.inTransaction = err != nil
 	return err
@@ -78,8 +78,16 @@ func (s *session) commit() error {
 func (s *session) rollback() {
 	if s.inTransaction {
 		s.inTransaction = false
-		_ = s.exec(`ROLLBACK`)
+		_ = s.always(`ROLLBACK`)
 	}
+}
+
+// always runs a statement that begins or ends a transaction, even if the session's context ends: the driver may report the statement
+// in which a context ended as failed although it has taken effect.
+func (s *session) always(text string) error {
+	defer func(ctx context.Context) { s.ctx = ctx }(s.ctx)
+	s.ctx = background
+	return s.exec(text)
 }
 
 func (s *session) prepare(text string) (*sql.Stmt, error) {
