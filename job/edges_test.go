@@ -1,8 +1,11 @@
 package job_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -36,6 +39,30 @@ func TestJ3AHandlerThatSucceedsRunsOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowAnswers settles at once and answers two seconds later.
+type slowAnswers struct{ *memory.Jobs }
+
+func (s slowAnswers) Settle(ctx context.Context, list []job.Settlement) []error {
+	defer time.Sleep(2 * time.Second)
+	return s.Jobs.Settle(ctx, list)
+}
+
+// TestJ8ASettledJobIsNotALostLease: leases are extended between the store's settlement of a job and its answer.
+func TestJ8ASettledJobIsNotALostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		b := newBench(t)
+		handler, _ := failing(nil)
+		stop := b.start(slowAnswers{b.store}, handler, job.WithLease(5*time.Second), job.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		id := b.enqueue(job.Request{})
+		time.Sleep(time.Minute)
+		stop()
+		if r, _ := b.get(id); r.State != job.Completed || strings.Contains(log.String(), "lost") {
+			t.Errorf("%s, log:\n%s", r.State, log.String())
+		}
+	})
 }
 
 // partial fails completions for a while, as PostgreSQL does when one of its two transactions of a group fails.

@@ -139,6 +139,7 @@ func (l *leases) extend(ctx context.Context) (failed error) {
 		run, held := l.find(refs[i])
 		switch {
 		case err == nil || !held: // or settled meanwhile
+		case run.returned && IsFinal(err): // settled too; the settler is about to learn of it, or that it was too late
 		case errors.Is(err, ErrCancelRequested):
 			run.cancel(errCancelled)
 		case IsFinal(err):

@@ -345,7 +345,7 @@ func (w *Worker) turn(background context.Context, r *Record, received time.Time)
 //
 //go:noinline
 func growStack(i int) byte {
-	var room [4 << 10]byte
+	var room [8 << 10]byte
 	return room[i]
 }
 
