@@ -248,8 +248,13 @@ func (r *run) extend() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(r.endless, settleTimeout)
-		for i, err := range caught(len(held), func() []error { return r.extender.Extend(ctx, held) }) {
-			if err != nil && i < len(held) {
+		errs := caught(len(held), func() []error { return r.extender.Extend(ctx, held) })
+		still := map[*Transaction]bool{} // not settled meanwhile
+		for _, d := range r.unsettled() {
+			still[d.Transaction] = true
+		}
+		for i, err := range errs {
+			if err != nil && i < len(held) && still[held[i].Transaction] {
 				r.log.Warn("pipeline: a delivery could not be extended; the source may deliver it again meanwhile",
 					r.about(context.Background(), held[i].Transaction, observe.LogError, err)...)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -85,6 +86,29 @@ func TestL7ADeliveryThatIsHeldBackBehindItsIDIsExtended(t *testing.T) {
 		// Both deliveries of a at 4 and 8, the second at 12 and 16.
 		if diff := cmp.Diff(map[string]int{"a": 6, "b": 2}, source.extended); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// strict refuses all extensions, after two seconds.
+type strict struct{ *scripted }
+
+func (strict) Extend(_ context.Context, held []pipeline.Delivery) []error {
+	time.Sleep(2 * time.Second)
+	return slices.Repeat([]error{errDown}, len(held))
+}
+
+func TestL7ADeliveryThatIsSettledMeanwhileNeedsNoExtension(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"a": ok(5 * time.Second), "b": ok(7 * time.Second)}}
+		source := strict{newScripted(answer{ids: []string{"a", "b"}}, answer{err: pipeline.ErrEnd})}
+		source.every = 4 * time.Second
+		var log bytes.Buffer
+		if _, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(2, 2), pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(log.String(), "could not be extended") != 1 || !strings.Contains(log.String(), "transaction=b") {
+			t.Error(log.String())
 		}
 	})
 }
