@@ -211,15 +211,25 @@ func (g *Guard) await(ctx context.Context, req BeginRequest, b Begun, asked time
 }
 
 // giveBack releases the claim of a failed begin, in case the store granted it all the same. Otherwise the key would be
-// blocked for a lease, and its outcome unknown from then on, although nothing has run. It gives up after asideTimeout.
+// blocked for a lease, and its outcome unknown from then on, although nothing has run. A store that may still be writing the
+// claim is asked to begin again: that waits for the write, or takes its place. It gives up after asideTimeout.
 func (g *Guard) giveBack(ctx context.Context, req BeginRequest) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(asideTimeout, g.options.Lease))
+	longest := min(asideTimeout, g.options.Lease)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
 	defer cancel()
 	r, err := g.store.Get(ctx, req.ID)
+	if errors.Is(err, ErrNotFound) || err == nil && r.Owner != req.Owner {
+		var b Begun
+		req.Lease = longest
+		b, err = g.store.Begin(ctx, req)
+		r = b.Record
+	}
 	if err != nil || r.Owner != req.Owner || r.State != InFlight {
 		return
 	}
-	_ = g.store.Settle(ctx, r.Claim(), Settlement{State: Released, TTL: g.options.TTL})
+	t := Ticket{guard: g, record: r}
+	end, _ := ctx.Deadline()
+	_ = t.settleOn(ctx, Settlement{State: Released, TTL: g.options.TTL}, end)
 }
 
 // sweep removes expired records from time to time, if the store does not do so by itself. If it fails, the next sweep

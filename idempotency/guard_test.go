@@ -315,6 +315,16 @@ func TestI6AClaimWithALostAnswerIsReleased(t *testing.T) {
 	})
 }
 
+// TestI6AClaimThatIsStillBeingWrittenIsReleased: a server may be writing the claim of a begin that the caller has given up.
+func TestI6AClaimThatIsStillBeingWrittenIsReleased(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
+		b.store.late = true
+		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
+		b.gets("yes")(b.Do(b.Context(), requestOf("k"), b.effect("yes")))
+		b.ran(1)
+	})
+}
+
 func TestI7ABadKeyStoresNothing(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		long := strings.Repeat("x", 256)

@@ -30,6 +30,8 @@ type faulty struct {
 	settle  func() error
 	settled func() error // after a settlement
 	get     func() error
+	late    bool   // the next begin fails, and is written when the one after it comes
+	pending func() // that write
 	calls   map[string]int
 }
 
@@ -52,6 +54,14 @@ func (f *faulty) count(what string) int {
 func (f *faulty) Begin(ctx context.Context, r idempotency.BeginRequest) (idempotency.Begun, error) {
 	if err := f.fault("begin", f.begin); err != nil {
 		return idempotency.Begun{}, err
+	}
+	if f.late {
+		f.late, f.pending = false, func() { _, _ = f.Idempotency.Begin(context.WithoutCancel(ctx), r) }
+		return idempotency.Begun{}, errDown
+	}
+	if f.pending != nil {
+		f.pending()
+		f.pending = nil
 	}
 	b, err := f.Idempotency.Begin(ctx, r)
 	if f.after != nil && err == nil {
