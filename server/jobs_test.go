@@ -1,11 +1,14 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
@@ -49,6 +52,42 @@ func TestS7AJobIsStoredListedChangedAndOnRecord(t *testing.T) {
 	if n := strings.Count(log.body, `"action":"jobs.enqueue"`); n != 1 {
 		t.Errorf("%d records of one enqueue", n)
 	}
+}
+
+// slow is a store whose enqueues take a second. As in PostgreSQL, they are made although their caller has given up.
+type slow struct{ JobStore }
+
+func (s slow) Enqueue(ctx context.Context, list []job.Insert) ([]job.Receipt, error) {
+	receipts, err := s.JobStore.Enqueue(context.WithoutCancel(ctx), list)
+	if ended := wait.For(ctx, time.Second); ended != nil {
+		return nil, ended
+	}
+	return receipts, err
+}
+
+func TestS6AChangeWhoseCallerLeavesIsMadeOnce(t *testing.T) {
+	inBubble(t, func(o *Options) { o.Jobs = slow{o.Jobs} }, func(t *testing.T, e *env) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url+"/v1/jobs", strings.NewReader(`{"jobs":[{"type":"t"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{"Authorization": "Bearer " + e.secret, "Content-Type": "application/json", "Idempotency-Key": "k"} {
+			r.Header.Set(name, value)
+		}
+		if answer, err := e.client.Do(r); err == nil {
+			answer.Body.Close()
+			t.Fatal(answer.Status)
+		}
+		time.Sleep(time.Second)
+		if again := e.change(http.MethodPost, "/v1/jobs", "k", `{"jobs":[{"type":"t"}]}`); again.status != http.StatusOK {
+			t.Errorf("%d %s", again.status, again.body)
+		}
+		if list, err := e.db.Jobs().List(t.Context(), job.Filter{}, "", 10); err != nil || len(list) != 1 {
+			t.Errorf("%d jobs, %v", len(list), err)
+		}
+	})
 }
 
 func TestS5ABoundTokenSeesAndChangesItsQueuesOnly(t *testing.T) {

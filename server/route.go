@@ -186,6 +186,10 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
+		if o.once != reads {
+			// A change goes on without a caller who leaves: the store may make it all the same, and a repetition has to know that.
+			ctx = context.WithoutCancel(ctx)
+		}
 		if !o.stream {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, callTime)
