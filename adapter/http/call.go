@@ -70,6 +70,13 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 		return nil, classify.Permanent(err)
 	}
 	resp, err := c.send(req)
+	release := func() {}
+	if err == nil {
+		release = retry.Detach(ctx)
+		if err = ctx.Err(); err != nil { // it ended first: the body can no longer be read
+			hold(resp, release).response.Body.Close()
+		}
+	}
 	if err != nil {
 		err = redact(err)
 		if c.replayable() && (repeatable || seen.unsent(err)) {
@@ -77,12 +84,12 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 		}
 		return nil, classify.Permanent(&transportError{err: err})
 	}
-	return c.answered(ctx, resp, a.IdempotencyKey != "")
+	return c.answered(hold(resp, release), a.IdempotencyKey != "")
 }
 
 // answered classifies a response and keeps its body readable.
-func (c *call) answered(ctx context.Context, resp *http.Response, withKey bool) (*http.Response, error) {
-	h := hold(resp, retry.Detach(ctx))
+func (c *call) answered(h held, withKey bool) (*http.Response, error) {
+	resp := h.response
 	if !c.keep(h) {
 		resp.Body.Close()
 		return nil, context.Canceled

@@ -521,3 +521,23 @@ func TestACustomClassifierSeesTheResponse(t *testing.T) {
 		t.Errorf("body %q, want that of the third attempt", got)
 	}
 }
+
+// TestR9AnAnswerThatComesAsItsAttemptEndsIsNotReturned: its body could not be read any more.
+func TestR9AnAnswerThatComesAsItsAttemptEndsIsNotReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := recording(t, func(p *policy.Policy) { p.Retry.TimeoutPerAttempt = time.Second })
+		late, body := spied(http.StatusOK, "late")
+		transport := steps(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return late, nil
+		}, after(0, answer(http.StatusOK, "in time"), nil))
+		client := tenethttp.Client{HTTP: &http.Client{Transport: transport}, Executor: e}
+		resp, err := client.Do(t.Context(), request(t, http.MethodGet, "http://example.com", nil), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, resp); got != "in time" || !body.isClosed() {
+			t.Errorf("%q, the other body is closed: %v", got, body.isClosed())
+		}
+	})
+}
