@@ -58,7 +58,11 @@ func (e *establisher) do(begin func(grpc.ClientStream) (first any, err error)) (
 		if err != nil && err != io.EOF {
 			return nil, mark(err, opened.Trailer(), ctx.Err() != nil)
 		}
-		return &stream{ClientStream: opened, oneAnswer: e.oneAnswer, first: first, ended: err, release: retry.Detach(ctx)}, nil
+		release := retry.Detach(ctx)
+		if over := ctx.Err(); over != nil && err == nil { // it ended first, and the stream with it
+			return nil, mark(status.FromContextError(over).Err(), nil, true)
+		}
+		return &stream{ClientStream: opened, oneAnswer: e.oneAnswer, first: first, ended: err, release: release}, nil
 	})
 	if err != nil {
 		return nil, withStatus(err)

@@ -250,6 +250,47 @@ func TestStreamsOutliveTheTimeouts(t *testing.T) {
 	})
 }
 
+// lastMoment is a stream whose first message arrives as its context ends.
+type lastMoment struct{ grpc.ClientStream }
+
+func (s lastMoment) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	<-s.Context().Done()
+	return err
+}
+
+func TestAStreamThatBeginsAsItsAttemptEndsIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{output: func(_ int, _ *outputQuery, s output) error {
+			s.Send(chunk("a"))
+			select {
+			case <-time.After(time.Minute):
+			case <-s.Context().Done():
+			}
+			return s.Send(chunk("b"))
+		}}
+		e, _ := recording(t, func(p *policy.Policy) { p.Retry.TimeoutPerAttempt = time.Second })
+		attempts := 0
+		client, stop := connect(t, s, tenetgrpc.Options{Executor: e}, grpc.WithChainStreamInterceptor(
+			func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				opened, err := streamer(ctx, desc, cc, method, opts...)
+				if attempts++; attempts == 1 && err == nil {
+					opened = lastMoment{opened}
+				}
+				return opened, err
+			}))
+		defer stop()
+		stream, err := client.StreamingOutputCall(t.Context(), &outputQuery{Payload: text("question")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := collect(stream)
+		if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" || err != nil {
+			t.Errorf("%v after %d attempts %s", err, attempts, diff)
+		}
+	})
+}
+
 func TestCallersDeadlineReachesTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := make(chan time.Duration, 1)
@@ -337,7 +378,10 @@ func TestR9HedgedServerStream(t *testing.T) {
 				return s.Context().Err()
 			}
 			s.Send(chunk("a"))
-			time.Sleep(time.Minute)
+			select {
+			case <-time.After(time.Minute):
+			case <-s.Context().Done():
+			}
 			return s.Send(chunk("b"))
 		}}
 		e := retry.NewExecutor(options(t, fixed(func(p *policy.Policy) {
