@@ -124,7 +124,7 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 	default:
 		s.options.Logger.ErrorContext(ctx, "a store did not answer a request", "error", err)
 		p.Status, p.Detail, p.retryAfter = http.StatusServiceUnavailable, "the store did not answer", awayTime
-		p.Remedy = "try again after the time in Retry-After; a change with the same Idempotency-Key is made once"
+		p.Remedy = "try again after the time in Retry-After; a change may have been made already if the store broke off while it stored it"
 	}
 	return p.complete()
 }

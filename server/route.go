@@ -96,7 +96,9 @@ func (s *Server) declare(o *route) {
 	}
 	switch o.once {
 	case keyed:
-		header(tenethttp.HeaderIdempotencyKey, "Names the change: a repetition with the same key is answered with the stored answer, and nothing is done again.")
+		header(tenethttp.HeaderIdempotencyKey, "Names the change: a repetition with the same key is answered with the stored answer, and nothing is done again. "+
+			"Only an answer of 503 is not stored: if the store broke off while it was writing, the change may have been made, and a repetition makes it again. "+
+			"Jobs with a unique key are stored once even then.")
 	case condition:
 		header("If-Match", "The entity tag of what is changed, as a read has returned it.")
 	case reads, named:
