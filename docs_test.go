@@ -101,7 +101,7 @@ func blocks(t *testing.T, language string) []block {
 }
 
 // TestDocsGoCompiles vets every block of Go in a separate module, as a reader would use it. A block without a package clause
-// is the body of a function with a ctx, and the test adds its imports.
+// is the body of a function with a ctx, and the test adds its imports. These blocks are files of one package, which is vetted at once.
 func TestDocsGoCompiles(t *testing.T) {
 	dir := t.TempDir()
 	writeModule(t, dir)
@@ -110,16 +110,21 @@ func TestDocsGoCompiles(t *testing.T) {
 	})
 	places := map[string]string{}
 	for i, b := range blocks(t, "go") {
-		name := fmt.Sprintf("block%d", i)
+		name := fmt.Sprintf("fragments/block%d.go", i)
+		if strings.HasPrefix(b.code, "package ") {
+			name = fmt.Sprintf("program%d/main.go", i)
+		} else {
+			b.code = complete(b.code, public)
+		}
 		places[name] = b.at
-		write(t, filepath.Join(dir, name, "main.go"), complete(b.code, public))
+		write(t, filepath.Join(dir, name), b.code)
 	}
 	vet := exec.Command("go", "vet", "./...")
 	vet.Dir = dir
 	if out, err := vet.CombinedOutput(); err != nil {
 		text := string(out)
 		for name, at := range places {
-			text = strings.ReplaceAll(text, name+"/", at+" → "+name+"/")
+			text = strings.ReplaceAll(text, name, at+" → "+name)
 		}
 		t.Errorf("go vet: %v\n%s", err, text)
 	}
@@ -158,9 +163,6 @@ var (
 )
 
 func complete(code string, public []goPackage) string {
-	if strings.HasPrefix(code, "package ") {
-		return code
-	}
 	paths := maps.Clone(importable)
 	for _, p := range public {
 		paths[p.Name] = p.ImportPath
@@ -175,11 +177,11 @@ func complete(code string, public []goPackage) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("package main\n\nimport (\n")
+	b.WriteString("package fragments\n\nimport (\n")
 	for _, path := range slices.Sorted(maps.Keys(imports)) {
 		fmt.Fprintf(&b, "\t%q\n", path)
 	}
-	fmt.Fprintf(&b, ")\n\nfunc main() {}\n\nfunc _(ctx context.Context) {\n%s}\n", code)
+	fmt.Fprintf(&b, ")\n\nfunc _(ctx context.Context) {\n%s}\n", code)
 	return b.String()
 }
 

@@ -185,7 +185,7 @@ func packages(t *testing.T, patterns ...string) []goPackage {
 			}
 		}
 	}
-	raw := goList(t, append([]string{"-json"}, patterns...)...)
+	raw := goList(t, append([]string{"-json=ImportPath,Name,Dir,Imports,Deps,TestGoFiles,XTestGoFiles,GoFiles"}, patterns...)...)
 	var list []goPackage
 	for decoder := json.NewDecoder(strings.NewReader(raw)); ; {
 		var p goPackage
