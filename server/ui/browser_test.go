@@ -46,8 +46,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900),
-		chromedp.Flag("js-flags", "--no-opt,--no-maglev")) // axe takes longer to be compiled well than to run once
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900))
 	if os.Getenv("SCREENSHOTS") == "" { // which the browser takes only with this thread; the rest takes a third less time without it
 		options = append(options, chromedp.Flag("disable-threaded-compositing", true))
 	}
@@ -217,6 +216,16 @@ func value[T any](b *tab, expression string) T {
 	return out
 }
 
+// quote returns v as an expression.
+func quote(t testing.TB, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
 // wait waits until an expression is true in the page, also while the tab goes from one page to the next.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
@@ -253,29 +262,91 @@ func (b *tab) write(text string) {
 	b.keys(strings.Split(text, "")...)
 }
 
+// inspector is the tab in which axe-core looks at copies of pages: it takes longer to load than to look.
+var inspector = sync.OnceValues(func() (*tab, error) {
+	browser, err := chromium()
+	if err != nil {
+		return nil, err
+	}
+	ctx, _ := chromedp.NewContext(browser)
+	if err := chromedp.Do(ctx, chromedp.Navigate("data:text/html,<!doctype html>")); err != nil {
+		return nil, err
+	}
+	_, err = chromedp.Run(ctx, chromedp.Evaluate[bool](axe+"; true"))
+	return &tab{ctx: ctx}, err
+})
+
 // accessible fails the test for violations that axe finds.
 func (b *tab) accessible(name string) {
 	b.t.Helper()
-	b.axe(name, `["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`)
+	inspect(b.t, name, b.copy(), allRules)
 }
 
-// axe fails the test if the page breaks a rule of axe-core; rules is a list of them or of their groups.
-// preload only serves rules on sound and screen orientation, so it is off.
-func (b *tab) axe(name, rules string) {
+const allRules = `["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`
+
+// pageCopy is a page with its styles, as scripts have left it.
+type pageCopy struct {
+	Page, Styles string
+	look         look
+}
+
+// copy returns a copy of the page that the tab shows.
+func (b *tab) copy() pageCopy {
 	b.t.Helper()
-	if !value[bool](b, "Boolean(window.axe)") {
-		value[bool](b, axe+"; true") // by the debugger: the policy of the page does not apply
+	c := value[pageCopy](b, `(() => {
+		for (const d of document.querySelectorAll("dialog")) d.toggleAttribute("data-modal", d.matches(":modal"));
+		return {Page: document.documentElement.outerHTML, Styles: [...document.styleSheets].flatMap((s) => [...s.cssRules].map((r) => r.cssText)).join("\n")};
+	})()`)
+	c.look = b.look
+	return c
+}
+
+// inspect fails the test if a page breaks a rule of axe-core; rules is a list of them or of their groups. With -short, it looks only at the
+// first two of elements beside each other that differ in nothing but texts and most attributes' values, and once for each look at what
+// surrounds the contents of pages. preload only serves rules on sound and screen orientation, so it is off.
+func inspect(t testing.TB, name string, c pageCopy, rules string) {
+	t.Helper()
+	b, err := inspector()
+	if err != nil {
+		t.Fatalf("chromium: %v", err)
 	}
-	raw := value[string](b, `axe.run(document, {runOnly: `+rules+`, resultTypes: ["violations"], preload: false}).then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 5).map((n) => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? n.all[0]?.message ?? n.none[0]?.message ?? ""))}))))`)
+	b.t = t
+	b.show(c.look)
+	raw := value[string](b, fmt.Sprintf(`(async (page, look, rules, short) => {
+		const next = new DOMParser().parseFromString(page.Page, "text/html").documentElement;
+		for (const e of next.querySelectorAll("script, link")) e.remove();
+		next.querySelector("head").append(Object.assign(document.createElement("style"), {textContent: page.Styles}));
+		document.documentElement.replaceWith(next);
+		for (const d of next.querySelectorAll("[data-modal]")) { d.open = false; d.showModal(); }
+		const shape = (e) => e.outerHTML.replace(/>[^<]+/g, ">").replace(/ (?!class|role|type|data-color)([\w-]+)="[^"]*"/g, " $1");
+		const thin = (parent) => {
+			const seen = {};
+			for (const e of [...parent.children]) {
+				const s = shape(e);
+				seen[s] = (seen[s] ?? 0) + 1;
+				if (seen[s] > 2) e.remove(); else thin(e);
+			}
+		};
+		if (short) {
+			window.whole ??= new Set();
+			for (const e of next.querySelectorAll("header.bar, nav.side, dialog:not([open])")) {
+				const s = look + rules + shape(e);
+				if (whole.has(s)) e.replaceChildren(); else whole.add(s);
+			}
+			thin(next.querySelector("#content"));
+		}
+		const result = await axe.run(document, {runOnly: rules, resultTypes: ["violations"], preload: false});
+		return JSON.stringify(result.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 5).map((n) => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? n.all[0]?.message ?? n.none[0]?.message ?? ""))})));
+	})(%s, "%v", %s, %v)`, quote(t, c), c.look, rules, testing.Short()))
 	var violations []struct {
 		ID, Help string
 		Nodes    []string
 	}
 	if err := json.Unmarshal([]byte(raw), &violations); err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
 	for _, v := range violations {
-		b.t.Errorf("%s: %s: %s:\n\t%s", name, v.ID, v.Help, strings.Join(v.Nodes, "\n\t"))
+		t.Errorf("%s at %d: %s: %s:\n\t%s", name, c.look.width, v.ID, v.Help, strings.Join(v.Nodes, "\n\t"))
 	}
 }
 

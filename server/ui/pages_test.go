@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -51,16 +50,16 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 	pages := s.everyPage()
 	// With -short, a page is opened once, in the first look. A low window saves painting where only the width is checked. Rules of axe that
 	// no width and no colour changes are checked once.
-	narrow := look{320, 640, true, true}
-	looks := []look{narrow, {360, 50, false, true}, {2560, 50, false, true}, {3840, 50, false, true}, {1280, 900, false, true}, narrow}
+	narrow, desk := look{320, 640, true, true}, look{1280, 900, false, true}
+	looks := []look{narrow, {360, 50, false, true}, {2560, 50, false, true}, {3840, 50, false, true}, desk}
 	if !testing.Short() {
-		looks = []look{narrow, {1280, 900, false, true}, {360, 740, false, true}, {360, 740, true, true}, {1280, 900, true, true},
+		looks = []look{narrow, desk, {360, 740, false, true}, {360, 740, true, true}, {1280, 900, true, true},
 			{2560, 1440, false, true}, {2560, 1440, true, true}, {3840, 2160, false, true}, {3840, 2160, true, true}}
 	}
-	for names := range slices.Chunk(slices.Sorted(maps.Keys(pages)), 12) { // of a tab, which lasts longer than a page: it compiles axe once
+	copies := map[look]map[string]pageCopy{narrow: {}, desk: {}}
+	for names := range slices.Chunk(slices.Sorted(maps.Keys(pages)), 12) { // of a tab, which lasts longer than a page
 		b := s.tab(t, wide)
-		send(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: axe})
-		for n, name := range names {
+		for _, name := range names {
 			t.Run(name, func(t *testing.T) {
 				b.t = t
 				for i, l := range looks {
@@ -68,17 +67,14 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 					if i == 0 || !testing.Short() { // as in a window of its own
 						b.open(pages[name])
 						b.fits(name)
-						value[bool](b, `document.querySelectorAll("#content details:not([open])").forEach((d) => d.open = true), true`) // the audit trail of a job, for one
+						value[bool](b, `document.querySelectorAll("#content details:not([open]), nav details:not([open])").forEach((d) => d.open = true), true`) // the audit trail of a job, for one
 					}
 					b.fits(name)
-					switch {
+					switch of := copies[l]; {
 					case !testing.Short():
-						b.accessible(b.at(name))
-					case i == 4:
-						b.thin(n == 0)
-						b.accessible(b.at(name))
-					case i == 5:
-						b.axe(b.at(name), `["color-contrast", "target-size", "scrollable-region-focusable", "link-name", "button-name", "label"]`)
+						b.accessible(name)
+					case of != nil:
+						of[name] = b.copy()
 					}
 				}
 				b.blame(name)
@@ -87,30 +83,12 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 		b.t = t
 		b.close()
 	}
-}
-
-// thin leaves, for axe, only the first two of elements beside each other that differ in nothing but texts and most attributes' values, and
-// what surrounds the content of pages only if it is asked to.
-func (b *tab) thin(whole bool) {
-	b.t.Helper()
-	value[bool](b, fmt.Sprintf(`(() => {
-		if (!%v) document.querySelectorAll("header.bar, nav.side, dialog").forEach((e) => e.replaceChildren());
-		const thin = (parent) => {
-			const seen = {};
-			for (const e of [...parent.children]) {
-				const look = e.outerHTML.replace(/>[^<]+/g, ">").replace(/ (?!class|role|type|data-color)([\w-]+)="[^"]*"/g, " $1");
-				seen[look] = (seen[look] ?? 0) + 1;
-				if (seen[look] > 2) e.remove(); else thin(e);
-			}
-		};
-		thin(document.querySelector("#content"));
-		return true;
-	})()`, whole))
-}
-
-// at returns the name of a page with the width of the window.
-func (b *tab) at(name string) string {
-	return fmt.Sprintf("%s at %d", name, value[int](b, `innerWidth`))
+	for _, name := range slices.Sorted(maps.Keys(copies[desk])) {
+		inspect(t, name, copies[desk][name], allRules)
+	}
+	for _, name := range slices.Sorted(maps.Keys(copies[narrow])) {
+		inspect(t, name, copies[narrow][name], `["color-contrast", "target-size", "scrollable-region-focusable", "link-name", "button-name", "label"]`)
+	}
 }
 
 // fits fails the test if the page is wider than its window, and stays so: charts change their size with the next frame.
@@ -122,7 +100,7 @@ func (b *tab) fits(name string) {
 	}
 	b.do(chromedp.Sleep(200 * time.Millisecond))
 	if wide := value[float64](b, excess); wide > 0 {
-		b.t.Errorf("%s: the page is %v px wider than the window", b.at(name), wide)
+		b.t.Errorf("%s: the page is %v px wider than the window of %d px", name, wide, b.look.width)
 	}
 }
 
@@ -130,19 +108,19 @@ func TestU1EveryPageReadsWithoutScripts(t *testing.T) {
 	s := newSite(t, nil)
 	s.seedAll()
 	b := s.tab(t, look{width: 1280, height: 900})
+	b.do(chromedp.Navigate(b.url + "/ui/"))
 	for name, path := range s.everyPage() {
-		b.do(chromedp.Navigate(b.url + "/ui/" + path))
 		page := s.get(path)
 		if strings.Contains(page, "onclick=") || strings.Contains(page, " style=") || regexp.MustCompile(`<script(?: nonce="\w+")?>`).MatchString(page) {
 			t.Errorf("%s has something inline", name)
 		}
+		value[bool](b, fmt.Sprintf(`document.body.replaceWith(new DOMParser().parseFromString(%s, "text/html").body), true`, quote(t, page))) // under the same styles
 		if shown := value[string](b, `document.documentElement.classList + [...document.querySelectorAll("#content h1")].map((h) => h.checkVisibility() && h.getBoundingClientRect().height > 10 ? h.innerText : "")`); shown == "" || strings.HasPrefix(shown, "scripts") {
 			t.Errorf("%s has no heading that is seen, or scripts run: %q", name, shown)
 		}
 		if text := value[string](b, `document.querySelector("#content").innerText`); len(text) < 60 {
 			t.Errorf("%s shows only %q", name, text)
 		}
-		b.blame(name)
 	}
 }
 
