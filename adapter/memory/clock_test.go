@@ -1,4 +1,4 @@
-package sharing_test
+package memory_test
 
 import (
 	"context"
