@@ -67,7 +67,9 @@ var allowed = map[string][]string{
 	"adapter/postgres":        {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore", "sharing", "internal/policysql"},
 	"adapter/nats/natspolicy": {"controlplane/protocol", "policy"},
 	"adapter/nats/natsstore":  {"idempotency", "audit", "policy"},
-	"storetest":               {"filter", "job", "idempotency", "audit", "policy", "policystore", "rollout", "sharing", "budget", "circuit", "limit", "retry"},
+	"storetest":               {"storetest/internal/models", "filter", "job", "idempotency", "audit", "policy", "policystore", "rollout", "sharing", "budget", "circuit", "limit", "retry"},
+
+	"storetest/internal/models": {"job", "idempotency"},
 
 	"server/internal/documents": {"server/api", "policy", "policyfile", "prove", "simulate", "policystore", "rollout", "controlplane/protocol"},
 	"server/internal/history":   {"job"},

@@ -16,36 +16,8 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/storetest/internal/models"
 )
-
-// keyCall is an operation on the record of a key, for the checker. Times are nanoseconds of the machine's clock.
-type keyCall struct {
-	What       string `json:"what"` // begin, settle, renew
-	Key        string `json:"key"`
-	Owner      string `json:"owner"`
-	Fence      int64  `json:"fence,omitempty"`
-	ReplaySafe bool   `json:"replay_safe,omitempty"`
-	State      string `json:"state,omitempty"` // that a settlement sets
-	At         int64  `json:"at"`
-}
-
-// keyAnswer is the result of a keyCall. Pending means that the caller was killed and the result is not known.
-type keyAnswer struct {
-	Verdict string `json:"verdict,omitempty"`
-	Fence   int64  `json:"fence,omitempty"`
-	Fenced  bool   `json:"fenced,omitempty"`
-	At      int64  `json:"at"`
-	Pending bool   `json:"-"`
-}
-
-// keyState is the checker's knowledge of a record. The lease ends somewhere between two times, because only the store knows
-// when between call and answer it was granted.
-type keyState struct {
-	state            idempotency.State // "" is absent
-	owner            string
-	fence            int64
-	earliest, latest int64
-}
 
 // keyHistory records the operations of callers in one process or several.
 type keyHistory struct {
@@ -53,7 +25,7 @@ type keyHistory struct {
 	ops []porcupine.Operation
 }
 
-func (h *keyHistory) add(caller int, call keyCall, answer keyAnswer) {
+func (h *keyHistory) add(caller int, call models.KeyCall, answer models.KeyAnswer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if answer.Pending {
@@ -62,88 +34,21 @@ func (h *keyHistory) add(caller int, call keyCall, answer keyAnswer) {
 	h.ops = append(h.ops, porcupine.Operation{ClientId: caller, Input: call, Call: call.At, Output: answer, Return: answer.At})
 }
 
-// keysModel defines the answers that a store may give to begins, settlements and renewals under a lease. If the clocks or a
-// killed caller leave the outcome open, it follows every possible one.
-func keysModel(lease time.Duration) porcupine.Model {
-	model := porcupine.NondeterministicModel{
-		Partition: partition(func(input any) string { return input.(keyCall).Key }),
-		Init:      func() []any { return []any{keyState{}} },
-		Step: func(state, input, output any) []any {
-			var next []any
-			for _, s := range state.(keyState).step(input.(keyCall), output.(keyAnswer), int64(lease)) {
-				next = append(next, s)
-			}
-			return next
-		},
-		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v → %+v", input, output) },
-	}
-	return model.ToModel()
-}
-
-// step lists the states that can follow.
-func (k keyState) step(call keyCall, answer keyAnswer, lease int64) (next []keyState) {
-	if answer.Pending {
-		next = append(next, k) // the call did not reach the store
-	}
-	mayLive := k.state == idempotency.InFlight && call.At < k.latest
-	mayBeOver := k.state == idempotency.InFlight && answer.At >= k.earliest
-	leased := func(owner string, fence int64) keyState {
-		until := answer.At
-		if !answer.Pending {
-			until += lease + slack
-		}
-		return keyState{state: idempotency.InFlight, owner: owner, fence: fence, earliest: call.At + lease - slack, latest: until}
-	}
-	mine := k.state != "" && k.owner == call.Owner && k.fence == call.Fence
-	// can follows a possible course of events if the answer fits it.
-	can := func(possible bool, fits bool, to keyState) {
-		if possible && (answer.Pending || fits) {
-			next = append(next, to)
-		}
-	}
-	verdict := idempotency.Verdict(answer.Verdict)
-	switch call.What {
-	case "begin":
-		fence := k.fence + 1
-		if k.fence == 0 { // the first one is up to the store, and not known if the call was not answered
-			fence = answer.Fence
-		}
-		claimed := leased(call.Owner, fence)
-		unknown := keyState{state: idempotency.Unknown, owner: k.owner, fence: k.fence}
-		can(k.state == "" || k.state == idempotency.Released, verdict == idempotency.Run && answer.Fence == claimed.fence, claimed)
-		can(mayBeOver && call.ReplaySafe, verdict == idempotency.Run && answer.Fence == claimed.fence, claimed)
-		can(mayBeOver && !call.ReplaySafe, verdict == idempotency.Undecidable, unknown)
-		can(mayLive, verdict == idempotency.Busy, k)
-		can(k.state == idempotency.Unknown, verdict == idempotency.Undecidable, k)
-		can(k.state == idempotency.Completed, verdict == idempotency.Replay, k)
-		can(k.state == idempotency.Failed, verdict == idempotency.Refuse, k)
-	case "settle":
-		to := keyState{state: idempotency.State(call.State), owner: k.owner, fence: k.fence}
-		open := k.state == idempotency.InFlight || k.state == idempotency.Unknown
-		can(mine && (open || k.state == to.state), !answer.Fenced, to)
-		can(!mine || !open && k.state != to.state, answer.Fenced, k)
-	case "renew":
-		can(mine && k.state == idempotency.InFlight, !answer.Fenced, leased(k.owner, k.fence))
-		can(!mine || k.state != idempotency.InFlight, answer.Fenced, k)
-	}
-	return next
-}
-
 // keyCaller begins, renews and settles at random, sometimes too late, and reports what it does.
 type keyCaller struct {
 	store    idempotency.Store
 	name     string
 	keys     []string
 	lease    time.Duration
-	called   func(keyCall)
-	answered func(keyCall, keyAnswer)
+	called   func(models.KeyCall)
+	answered func(models.KeyCall, models.KeyAnswer)
 }
 
 // run runs a number of rounds or, if that is 0, until ctx ends. An unexpected error of the store ends it.
 func (c *keyCaller) run(ctx context.Context, rounds int) error {
 	for i := 0; (rounds == 0 || i < rounds) && ctx.Err() == nil; i++ {
 		id := idempotency.ID{Operation: "linearizable", Key: c.keys[rand.IntN(len(c.keys))]}
-		call := keyCall{What: "begin", Key: id.Key, Owner: fmt.Sprintf("%s-%d", c.name, i), ReplaySafe: rand.IntN(8) > 0}
+		call := models.KeyCall{What: "begin", Key: id.Key, Owner: fmt.Sprintf("%s-%d", c.name, i), ReplaySafe: rand.IntN(8) > 0}
 		var begun idempotency.Begun
 		answer, err := c.do(call, func() (err error) {
 			begun, err = c.store.Begin(ctx, idempotency.BeginRequest{
@@ -167,7 +72,7 @@ func (c *keyCaller) run(ctx context.Context, rounds int) error {
 
 // work renews and settles a claim, sometimes too late and sometimes twice.
 func (c *keyCaller) work(ctx context.Context, claim idempotency.Claim) error {
-	call := keyCall{Key: claim.Key, Owner: claim.Owner, Fence: claim.Fence}
+	call := models.KeyCall{Key: claim.Key, Owner: claim.Owner, Fence: claim.Fence}
 	for range rand.IntN(3) {
 		time.Sleep(rand.N(c.lease))
 		call.What = "renew"
@@ -190,11 +95,11 @@ func (c *keyCaller) work(ctx context.Context, claim idempotency.Claim) error {
 }
 
 // do calls the store and reports before and after.
-func (c *keyCaller) do(call keyCall, f func() error, begun *idempotency.Begun) (keyAnswer, error) {
+func (c *keyCaller) do(call models.KeyCall, f func() error, begun *idempotency.Begun) (models.KeyAnswer, error) {
 	call.At = time.Now().UnixNano()
 	c.called(call)
 	err := f()
-	answer := keyAnswer{At: time.Now().UnixNano(), Fenced: errors.Is(err, idempotency.ErrFenced)}
+	answer := models.KeyAnswer{At: time.Now().UnixNano(), Fenced: errors.Is(err, idempotency.ErrFenced)}
 	if err != nil && !answer.Fenced {
 		return answer, fmt.Errorf("%s: %w", call.What, err)
 	}
@@ -224,19 +129,19 @@ func (s *keys) checkKeys(h *keyHistory, lease time.Duration) (counts map[string]
 	s.Helper()
 	counts = map[string]int{}
 	for _, op := range h.ops {
-		answer := op.Output.(keyAnswer)
+		answer := op.Output.(models.KeyAnswer)
 		switch {
 		case answer.Pending:
 			counts["pending"]++
 		case answer.Fenced:
 			counts["fenced"]++
 		default:
-			counts[op.Input.(keyCall).What+" "+answer.Verdict]++
+			counts[op.Input.(models.KeyCall).What+" "+answer.Verdict]++
 		}
 	}
 	s.Logf("%d operations: %v", len(h.ops), counts)
 	slices.SortFunc(h.ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
-	explained(s, keysModel(lease), h.ops)
+	explained(s, models.Keys(lease), h.ops)
 	return counts
 }
 
@@ -251,7 +156,7 @@ func linearizableKeys(s *keys) {
 		s.together(concurrent, func(store idempotency.Store, i int) {
 			caller := keyCaller{
 				store: store, name: fmt.Sprintf("caller-%s-%d", run, i), keys: names[i%3*4 : i%3*4+4], lease: lease,
-				called: func(keyCall) {}, answered: func(call keyCall, answer keyAnswer) { history.add(i, call, answer) },
+				called: func(models.KeyCall) {}, answered: func(call models.KeyCall, answer models.KeyAnswer) { history.add(i, call, answer) },
 			}
 			if err := caller.run(s.ctx, 40); err != nil {
 				s.Error(err)
@@ -262,9 +167,9 @@ func linearizableKeys(s *keys) {
 
 // keyLine is a line that a caller in another process writes: a call that begins, or one that has been answered.
 type keyLine struct {
-	Caller int        `json:"caller"`
-	Call   keyCall    `json:"call"`
-	Answer *keyAnswer `json:"answer,omitempty"`
+	Caller int               `json:"caller"`
+	Call   models.KeyCall    `json:"call"`
+	Answer *models.KeyAnswer `json:"answer,omitempty"`
 }
 
 // writeLines makes a function that writes lines whole, from many goroutines.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/storetest/internal/models"
 )
 
 // processVariable holds the part that a process plays.
@@ -171,8 +172,10 @@ func (p processPart) random(store idempotency.Store) error {
 		group.Go(func() {
 			caller := keyCaller{
 				store: store, name: fmt.Sprint(p.Name, "-", i), keys: p.Keys, lease: p.Lease,
-				called:   func(call keyCall) { write(keyLine{Caller: i, Call: call}) },
-				answered: func(call keyCall, answer keyAnswer) { write(keyLine{Caller: i, Call: call, Answer: &answer}) },
+				called: func(call models.KeyCall) { write(keyLine{Caller: i, Call: call}) },
+				answered: func(call models.KeyCall, answer models.KeyAnswer) {
+					write(keyLine{Caller: i, Call: call, Answer: &answer})
+				},
 			}
 			errs[i] = caller.run(context.Background(), 0)
 		})
@@ -353,7 +356,7 @@ func linearizableProcesses(s *keys) {
 // runAndKill runs a process for a number of lines, kills it and notes what it did.
 func (s *keys) runAndKill(part processPart, history *keyHistory, first, lines int) {
 	c := s.start(part)
-	open := map[int]keyCall{}
+	open := map[int]models.KeyCall{}
 	for n := 0; ; n++ {
 		if n == lines {
 			_ = c.Process.Kill()
@@ -375,7 +378,7 @@ func (s *keys) runAndKill(part processPart, history *keyHistory, first, lines in
 		s.Errorf("a process said: %s", c.stderr)
 	}
 	for caller, call := range open {
-		history.add(first+caller, call, keyAnswer{Pending: true})
+		history.add(first+caller, call, models.KeyAnswer{Pending: true})
 	}
 }
 

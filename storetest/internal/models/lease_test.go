@@ -1,4 +1,4 @@
-package storetest
+package models_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/storetest/internal/models"
 )
 
 // TestJ7LeaseModel checks that the model accepts allowed answers of a store and rejects others. The lease is 10 ms.
@@ -14,7 +15,7 @@ func TestJ7LeaseModel(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	op := func(what string, fence, call, answered int64, err error) porcupine.Operation {
 		return porcupine.Operation{
-			Input: leaseCall{what: what, id: "j", fence: fence, at: call * ms}, Call: call * ms, Output: leaseAnswer{err: err, at: answered * ms}, Return: answered * ms,
+			Input: models.LeaseCall{What: what, ID: "j", Fence: fence, At: call * ms}, Call: call * ms, Output: models.LeaseAnswer{Err: err, At: answered * ms}, Return: answered * ms,
 		}
 	}
 	claim := op("claim", 1, 0, 1, nil)
@@ -41,7 +42,7 @@ func TestJ7LeaseModel(t *testing.T) {
 		"settled and claimed in either order":        {[]porcupine.Operation{claim, op("settle", 1, 2, 6, nil), op("claim", 2, 3, 5, nil)}, true},
 		"any other error":                            {[]porcupine.Operation{claim, op("settle", 1, 2, 3, job.ErrConflict)}, false},
 	} {
-		if got := porcupine.CheckOperations(leaseModel(10*time.Millisecond), c.history); got != c.legal {
+		if got := porcupine.CheckOperations(models.Lease(10*time.Millisecond), c.history); got != c.legal {
 			t.Errorf("%s: legal = %v", name, got)
 		}
 	}

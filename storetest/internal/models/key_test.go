@@ -1,4 +1,4 @@
-package storetest
+package models_test
 
 import (
 	"testing"
@@ -7,12 +7,13 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/storetest/internal/models"
 )
 
 // TestI3RecordModel checks that the model accepts allowed answers of a store and rejects others. The lease is 10 ms.
 func TestI3RecordModel(t *testing.T) {
 	const ms = int64(time.Millisecond)
-	op := func(call keyCall, called, answered int64, answer keyAnswer) porcupine.Operation {
+	op := func(call models.KeyCall, called, answered int64, answer models.KeyAnswer) porcupine.Operation {
 		call.Key, call.At, answer.At = "k", called*ms, answered*ms
 		if answer.Pending {
 			answer.At = 1 << 62
@@ -20,16 +21,16 @@ func TestI3RecordModel(t *testing.T) {
 		return porcupine.Operation{Input: call, Call: call.At, Output: answer, Return: answer.At}
 	}
 	begin := func(owner string, safe bool, called, answered int64, v idempotency.Verdict, fence int64) porcupine.Operation {
-		return op(keyCall{What: "begin", Owner: owner, ReplaySafe: safe}, called, answered, keyAnswer{Verdict: string(v), Fence: fence})
+		return op(models.KeyCall{What: "begin", Owner: owner, ReplaySafe: safe}, called, answered, models.KeyAnswer{Verdict: string(v), Fence: fence})
 	}
 	settle := func(owner string, fence int64, s idempotency.State, called, answered int64, fenced bool) porcupine.Operation {
-		return op(keyCall{What: "settle", Owner: owner, Fence: fence, State: string(s)}, called, answered, keyAnswer{Fenced: fenced})
+		return op(models.KeyCall{What: "settle", Owner: owner, Fence: fence, State: string(s)}, called, answered, models.KeyAnswer{Fenced: fenced})
 	}
 	renew := func(owner string, fence, called, answered int64, fenced bool) porcupine.Operation {
-		return op(keyCall{What: "renew", Owner: owner, Fence: fence}, called, answered, keyAnswer{Fenced: fenced})
+		return op(models.KeyCall{What: "renew", Owner: owner, Fence: fence}, called, answered, models.KeyAnswer{Fenced: fenced})
 	}
 	pending := func(o porcupine.Operation) porcupine.Operation {
-		o.Output, o.Return = keyAnswer{Pending: true, At: 1 << 62}, 1<<62
+		o.Output, o.Return = models.KeyAnswer{Pending: true, At: 1 << 62}, 1<<62
 		return o
 	}
 	const (
@@ -74,7 +75,7 @@ func TestI3RecordModel(t *testing.T) {
 			claim, pending(settle("a", 1, completed, 2, 3, false)), begin("b", true, 4, 5, replay, 0), begin("c", true, 6, 7, busy, 0),
 		}},
 	} {
-		if got := porcupine.CheckOperations(keysModel(10*time.Millisecond), c.history); got != c.legal {
+		if got := porcupine.CheckOperations(models.Keys(10*time.Millisecond), c.history); got != c.legal {
 			t.Errorf("%s: legal = %v", name, got)
 		}
 	}
