@@ -15,10 +15,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/tenetdev/tenet/adapter/nats/natstest"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/pipelines"
 	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/internal/testrabbit"
@@ -153,43 +150,6 @@ func TestPipelinesOnPostgreSQL(t *testing.T) {
 	code, _, errs := runIn(t.Context(), nil, "", "consume", "orders", "--policy", "policy.yaml", "--source", server.URL()+"&table=nothing", "--task", "exec:true")
 	if code != 1 || !strings.Contains(errs, "--source: postgres: table nothing") {
 		t.Errorf("a missing table: %d, %s", code, errs)
-	}
-}
-
-// TestPipelinesOnJetStream moves an input into a stream, and the stream through a command into a file.
-func TestPipelinesOnJetStream(t *testing.T) {
-	s := natstest.Start(t)
-	c, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	js, err := jetstream.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.new"}}); err != nil {
-		t.Fatal(err)
-	}
-	inFolder(t, map[string]string{"policy.yaml": pipelineDocument, "in.jsonl": `{"id": "a"}` + "\n" + `{"id": "b"}` + "\n"})
-	stream := s.ClientURL() + "/ORDERS"
-	for _, step := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"produce", "orders", "--input", "file:in.jsonl", "--sink", stream}, "2 success"},
-		{[]string{"produce", "orders", "--input", "file:in.jsonl?forget=true", "--sink", stream}, "2 success"}, // already stored
-		{[]string{"consume", "orders", "--source", stream + "?consumer=c", "--task", "exec:tr a-z A-Z", "--sink", "file:out.jsonl"}, "2 fetched: 2 success"},
-		{[]string{"produce", "orders", "--input", stream + "?consumer=d", "--sink", "file:copy.jsonl"}, "2 fetched: 2 success"},
-		{[]string{"produce", "orders", "--input", stream + "?consumer=d", "--sink", "file:none.jsonl"}, "0 fetched"},
-	} {
-		code, out, errs := runIn(t.Context(), nil, "", append(step.args, "--policy", "policy.yaml")...)
-		if code != 0 || !strings.Contains(out, step.want) {
-			t.Fatalf("tenet %v: %d, want %s\n%s%s", step.args, code, step.want, out, errs)
-		}
-	}
-	if got := read(t, "out.jsonl"); got != "{\"ID\": \"A\"}\n{\"ID\": \"B\"}\n" {
-		t.Errorf("passed on %q", got)
 	}
 }
 
