@@ -126,9 +126,9 @@ func (j *Jobs) SetIndex(ctx context.Context, field string, kept bool) error {
 	return nil
 }
 
-// lockIndexes waits until no other call of SetIndex runs. It asks again and again: a statement that waits has a snapshot, which the call
-// that has the lock would wait for. The transaction has none between its statements, which the simple protocol ends at once, and keeps the
-// lock behind a transaction pooler, too.
+// lockIndexes waits until no other call of SetIndex runs. It asks again and again, in transactions of their own: the call that has the lock
+// waits for the ends of all transactions in whose statements it finds a snapshot. That of the lock has none after its statement, which the
+// simple protocol ends at once, and keeps the lock behind a transaction pooler, too.
 func (j *Jobs) lockIndexes(ctx context.Context) (unlock func(), err error) {
 	conn, err := j.db.connect(ctx)
 	if err != nil {
@@ -139,11 +139,17 @@ func (j *Jobs) lockIndexes(ctx context.Context) (unlock func(), err error) {
 		defer cancel()
 		_ = conn.Close(ended)
 	}
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	locked := false
 	for backoff := (wait.Backoff{Min: 10 * time.Millisecond, Max: time.Second}); err == nil; err = backoff.Wait(ctx) {
+		var tx pgx.Tx
+		if tx, err = conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}); err != nil {
+			break
+		}
 		err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, pgx.QueryExecModeSimpleProtocol, j.db.lockKey("indexes")).Scan(&locked)
 		if err != nil || locked {
+			break
+		}
+		if err = tx.Rollback(ctx); err != nil {
 			break
 		}
 	}

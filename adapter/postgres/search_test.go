@@ -1,8 +1,10 @@
 package postgres_test
 
 import (
+	"context"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestS8ConcurrentCallsOfSetIndexMakeOneIndex: one of them builds it, and the others wait.
@@ -37,4 +39,26 @@ func TestS8ConcurrentCallsOfSetIndexMakeOneIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestS8ACallThatWaitsForAnotherDoesNotHoldItUp: an index that is built waits for the transactions of statements that run just then, which
+// here are nearly all of the time those of a call that asks for its turn.
+func TestS8ACallThatWaitsForAnotherDoesNotHoldItUp(t *testing.T) {
+	_, schema := open(t)
+	if _, err := pools[url].Exec(t.Context(), `CREATE SCHEMA IF NOT EXISTS slow; CREATE OR REPLACE FUNCTION slow.pg_try_advisory_xact_lock(bigint) RETURNS boolean LANGUAGE sql
+AS $$SELECT pg_catalog.pg_try_advisory_xact_lock($1) FROM (SELECT pg_sleep(0.2)) s$$`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var calls sync.WaitGroup
+	for range 3 {
+		store := openAt(t, url+"&options=-csearch_path%3Dslow,pg_catalog,public", schema).Jobs()
+		calls.Go(func() {
+			if err := store.SetIndex(ctx, "meta.tenant", true); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
 }
