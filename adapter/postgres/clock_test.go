@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/postgres"
-	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -19,23 +18,8 @@ import (
 func TestJ17OverallTimeoutHoldsWhateverTheServersClockShows(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(fmt.Sprint(by), func(t *testing.T) {
-			t.Parallel()
-			server, err := testpg.StartWithClock(testpg.NoSync)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := server.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			if err := server.SetClock(by); err != nil {
-				t.Fatal(err)
-			}
-			db := openAt(t, server.ClockURL(), "shifted")
-			if _, err := db.Migrate(t.Context(), postgres.Up, false); err != nil {
-				t.Fatal(err)
-			}
+			advance(t, by)
+			db, _ := openEmpty(t, clocked)
 			fails := func(last int) job.RawHandler {
 				return func(_ context.Context, j job.Job[[]byte]) error {
 					if j.Attempt > last {

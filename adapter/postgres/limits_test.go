@@ -1,12 +1,12 @@
 package postgres_test
 
 import (
-	"fmt"
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tenetdev/tenet/adapter/postgres"
-	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/sharing"
 	"github.com/tenetdev/tenet/storetest"
 )
@@ -28,36 +28,34 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestLimitsOfAServerThatStops runs the cases on a server of its own, which is killed and started again for each outage.
+// TestLimitsOfAServerThatStops kills the server for each outage.
 func TestLimitsOfAServerThatStops(t *testing.T) {
-	t.Parallel()
-	server, err := testpg.Start(testpg.NoSync)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	schemas := 0
-	name := func() string { return fmt.Sprint("limits", schemas) }
+	t.Parallel() // no other parallel test uses this server
+	startOwn(t)
+	again := func(t *testing.T) *postgres.DB { t.Helper(); return openAt(t, own.URL(), "limits") }
 	storetest.LimitsInOutages(t, storetest.LimitsOptions{
 		Open: func(t *testing.T) sharing.Store {
-			schemas++
-			db := openAt(t, server.URL(), name())
+			db := again(t)
 			if _, err := db.Migrate(t.Context(), postgres.Up, false); err != nil {
+				t.Fatal(err)
+			}
+			conn, err := pgx.Connect(t.Context(), own.URL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(t.Context())
+			if _, err := conn.Exec(t.Context(), `DELETE FROM limits.shared_limit`); err != nil {
 				t.Fatal(err)
 			}
 			return db.Limits()
 		},
-		Second: func(t *testing.T, _ sharing.Store) sharing.Store { return openAt(t, server.URL(), name()).Limits() },
+		Second: func(t *testing.T, _ sharing.Store) sharing.Store { return again(t).Limits() },
 		Restart: func(t *testing.T, f func()) {
-			if err := server.Kill(); err != nil {
+			if err := own.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			f()
-			if err := server.Run(); err != nil {
+			if err := own.Run(); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -26,6 +27,8 @@ var (
 	url, clocked string
 	// pools are for stores at these addresses: to start a connection costs more than most tests.
 	pools = map[string]*pgxpool.Pool{}
+	// own is the server that tests stop and start again, one after the other. It runs from the first of them on.
+	own = &testpg.Server{}
 )
 
 func TestMain(m *testing.M) {
@@ -36,12 +39,12 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int) {
 	var err error
-	if server, err = testpg.StartWithClock(testpg.NoVacuum); err != nil {
+	if server, err = testpg.StartWithClock(testpg.NoVacuum, "jit=off"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer func() {
-		if err := server.Close(); err != nil {
+		if err := errors.Join(server.Close(), own.Close()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -77,6 +80,19 @@ func run(m *testing.M) (code int) {
 
 // advance moves the clock of stores of openAt(…, clocked, …) forward for the rest of the test.
 func advance(t *testing.T, d time.Duration) { t.Helper(); server.Advance(t, d) }
+
+// startOwn starts the server own where it does not run yet.
+func startOwn(t *testing.T) {
+	t.Helper()
+	if own.URL() != "" {
+		return
+	}
+	started, err := testpg.Start(testpg.NoSync)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own = started
+}
 
 var schemas atomic.Int64
 

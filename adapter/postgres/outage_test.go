@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/postgres"
-	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -178,18 +177,10 @@ type load struct {
 func stopUnderLoad(t *testing.T, load load) {
 	t.Helper()
 	limit := load.limit
-	server, err := testpg.Start(testpg.NoSync)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	startOwn(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	db := openAt(t, server.URL(), "outage")
+	db := openAt(t, own.URL(), fmt.Sprint("outage ", schemas.Add(1)))
 	if _, err := db.Migrate(ctx, postgres.Up, false); err != nil {
 		t.Fatal(err)
 	}
@@ -245,13 +236,13 @@ func stopUnderLoad(t *testing.T, load load) {
 			<-time.After(time.Millisecond)
 		}
 		before := o.faults.Load()
-		if err := server.Stop(); err != nil {
+		if err := own.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		for o.faults.Load() == before {
 			<-time.After(time.Millisecond)
 		}
-		if err := server.Run(); err != nil {
+		if err := own.Run(); err != nil {
 			t.Fatal(err)
 		}
 	}
