@@ -86,7 +86,7 @@ func concurrencyCases() []jobsCase {
 			ways := []job.Kind{
 				job.KindComplete, job.KindRetry, job.KindDead, job.KindRelease, job.KindSnooze, job.KindCancel, job.KindComplete, job.KindRetry,
 			}
-			for range 20 {
+			for range sized(20, 8) {
 				r := s.start(job.Insert{}, long)
 				var mu sync.Mutex
 				won := map[job.Kind]bool{}
@@ -111,7 +111,7 @@ func concurrencyCases() []jobsCase {
 			var settled, lost atomic.Int64
 			s.together(func(store job.Store, worker int) {
 				admin := store.(job.Admin)
-				for i := range 40 {
+				for i := range sized(40, 20) {
 					_, err := store.Enqueue(s.ctx, []job.Insert{{ID: newID(), Type: "t", Queue: queue, Priority: i % 3, UniqueKey: fmt.Sprint(worker, i/2)}})
 					s.report("Enqueue", err)
 					list, err := store.Claim(s.ctx, job.Claim{Worker: strconv.Itoa(worker), Queues: []job.Slots{{Queue: queue, Free: 3}}, Lease: lease})

@@ -200,9 +200,9 @@ func stopUnderLoad(t *testing.T, load load) {
 	for i := range 4 {
 		producers.Go(func() {
 			if load.flows {
-				o.produceFlows(i, 200)
+				o.produceFlows(i, 125)
 			} else {
-				o.produce(200)
+				o.produce(125)
 			}
 		})
 	}
@@ -262,7 +262,7 @@ func stopUnderLoad(t *testing.T, load load) {
 	}
 	got := stats["q"]
 	got.Activity.Attempts, got.Activity.Retries = got.Activity.Attempts-got.Activity.Retries, 0 // a lease may be lost while the server restarts
-	if want := (job.QueueStats{Completed: 800, Activity: job.Activity{Enqueued: 800, Completed: 800, Attempts: 800}}); got != want {
+	if want := (job.QueueStats{Completed: 500, Activity: job.Activity{Enqueued: 500, Completed: 500, Attempts: 500}}); got != want {
 		t.Errorf("after %d faults: %+v, want %+v", o.faults.Load(), got, want)
 	}
 	// The listener is back when it receives a new announcement; until then announcements may be lost.
