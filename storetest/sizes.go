@@ -13,7 +13,8 @@ func sized(full, short int) int {
 	return full
 }
 
-// fewerChecks makes rapid try 20 sequences of operations instead of 100 with -short, unless the flag says how many.
+// fewerChecks makes rapid try 4 sequences of operations instead of 100 with -short, unless the flag says how many: rapid divides the
+// number by 5 itself then.
 func fewerChecks() {
 	if f := flag.Lookup("rapid.checks"); testing.Short() && f != nil && f.Value.String() == f.DefValue {
 		_ = f.Value.Set("20")

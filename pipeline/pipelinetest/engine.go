@@ -222,19 +222,25 @@ func (s *source) stopped() {
 	}), len(put))
 }
 
-// restarted restarts the server while an engine works.
+// restarted restarts the server while an engine works. Half of the load comes afterwards: an engine that lost its connection for good would
+// still have what it had fetched.
 func (s *source) restarted() {
 	if s.queue.Restart == nil {
 		s.Logf("the queue has no server to restart")
 		return
 	}
-	put := s.put(s.o.Load)
+	put := s.makeAll(s.o.Load)
+	early, late := put[:len(put)/2], put[len(put)/2:]
+	s.queue.Put(s.T, early...)
 	from, _ := s.open()
 	b := newProgress()
 	var restarts sync.WaitGroup
 	summary := b.consume(s, from, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
-		if b.call("all") == s.o.Load/2 {
-			restarts.Go(func() { s.queue.Restart(s.T) })
+		if b.call("all") == len(early)/2 {
+			restarts.Go(func() {
+				s.queue.Restart(s.T)
+				s.queue.Put(s.T, late...)
+			})
 		}
 		time.Sleep(5 * time.Millisecond)
 		b.finish(t.ID())

@@ -157,10 +157,15 @@ func (s *source) open() (pipeline.Source, func()) {
 // put puts n transactions, from the first one on.
 func (s *source) put(n int) (list []*pipeline.Transaction) {
 	s.Helper()
+	list = s.makeAll(n)
+	s.queue.Put(s.T, list...)
+	return list
+}
+
+func (s *source) makeAll(n int) (list []*pipeline.Transaction) {
 	for i := range n {
 		list = append(list, s.o.Make(i))
 	}
-	s.queue.Put(s.T, list...)
 	return list
 }
 
