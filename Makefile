@@ -39,7 +39,8 @@ RACE = $(FLAGS) -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc $(CODE
 	'-gcflags=github.com/nats-io/nats-server/v2/...=-race=false $(SMALL)'
 
 # The packages whose tests take longest begin first.
-LONG = ./adapter/postgres ./adapter/rabbitmq ./server ./adapter/nats/natspipe ./adapter/nats/natsstore ./job ./adapter/redis ./adapter/postgres/pgpipe
+LONG = ./adapter/postgres ./adapter/rabbitmq ./server ./adapter/nats/natspipe ./adapter/nats/natsstore ./cmd/tenet/internal/crashtest \
+	./adapter/memory ./adapter/postgres/pgpipe ./job ./adapter/redis ./server/client ./adapter/nats
 RACED = $(LONG) $$(go list $(ALL) | grep -vxF "$$(go list $(PLAIN))")
 
 packages: ## install the Debian packages whose programs tests run, where they are missing: a minute the first time, as root
