@@ -212,7 +212,7 @@ func (g *Guard) await(ctx context.Context, req BeginRequest, b Begun, asked time
 
 // giveBack releases the claim of a failed begin, in case the store granted it all the same. Otherwise the key would be
 // blocked for a lease, and its outcome unknown from then on, although nothing has run. A store that may still be writing the
-// claim is asked to begin again: that waits for the write, or takes its place. It gives up after asideTimeout.
+// claim is asked to begin again: that waits for a write that has begun. It gives up after asideTimeout.
 func (g *Guard) giveBack(ctx context.Context, req BeginRequest) {
 	longest := min(asideTimeout, g.options.Lease)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
@@ -221,8 +221,12 @@ func (g *Guard) giveBack(ctx context.Context, req BeginRequest) {
 	if errors.Is(err, ErrNotFound) || err == nil && r.Owner != req.Owner {
 		var b Begun
 		req.Lease = longest
-		b, err = g.store.Begin(ctx, req)
-		r = b.Record
+		half, end := context.WithTimeout(ctx, longest/2)
+		b, err = g.store.Begin(half, req)
+		end()
+		if r = b.Record; err != nil { // it may have been granted all the same
+			r, err = g.store.Get(ctx, req.ID)
+		}
 	}
 	if err != nil || r.Owner != req.Owner || r.State != InFlight {
 		return

@@ -325,6 +325,23 @@ func TestI6AClaimThatIsStillBeingWrittenIsReleased(t *testing.T) {
 	})
 }
 
+// TestI6AReleaseWithoutAnAnswerLeavesNoClaim: the begin never reached the store, and the one that is to release its claim gets no answer.
+func TestI6AReleaseWithoutAnAnswerLeavesNoClaim(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
+		b.store.begin = func() error {
+			if b.store.calls["begin"] == 1 {
+				return errDown
+			}
+			return nil
+		}
+		b.store.after = func() error { return errDown }
+		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
+		b.store.begin, b.store.after = nil, nil
+		time.Sleep(time.Minute)
+		b.gets("yes")(b.Do(b.Context(), requestOf("k"), b.effect("yes")))
+	})
+}
+
 func TestI7ABadKeyStoresNothing(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		long := strings.Repeat("x", 256)
