@@ -273,8 +273,8 @@ func (c *attemptCtx) finish() { c.closeAttached(canceled) }
 func (c *attemptCtx) detach() {
 	s := c.lock()
 	defer s.mu.Unlock()
-	c.arm(s) // a detached context is never quiet, so that finish sees that it is detached
-	s.detached = true
+	c.arm(s)                             // a detached context is never quiet, so that finish sees that it is detached
+	s.detached = c.state.Load() == armed // one that has ended stays so, and its attempt has timed out
 	if s.timer != nil {
 		s.timer.Stop()
 	}

@@ -73,7 +73,10 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 	release := func() {}
 	if err == nil {
 		release = retry.Detach(ctx)
-		if err = ctx.Err(); err != nil { // it ended first: the body can no longer be read
+		if resp.Body != nil && resp.Body != http.NoBody { // else all is there
+			err = ctx.Err()
+		}
+		if err != nil { // it ended first: the body can no longer be read
 			hold(resp, release).response.Body.Close()
 		}
 	}

@@ -532,12 +532,33 @@ func TestR9AnAnswerThatComesAsItsAttemptEndsIsNotReturned(t *testing.T) {
 			return late, nil
 		}, after(0, answer(http.StatusOK, "in time"), nil))
 		client := tenethttp.Client{HTTP: &http.Client{Transport: transport}, Executor: e}
-		resp, err := client.Do(t.Context(), request(t, http.MethodGet, "http://example.com", nil), key)
+		ctx, capture := observe.RecordTimeline(t.Context())
+		resp, err := client.Do(ctx, request(t, http.MethodGet, "http://example.com", nil), key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := read(t, resp); got != "in time" || !body.isClosed() {
 			t.Errorf("%q, the other body is closed: %v", got, body.isClosed())
 		}
+		if timeline, _ := capture.Timeline(); timeline.Attempts[0].Outcome.Reason != policy.ReasonAttemptTimeout {
+			t.Errorf("%+v", timeline.Attempts[0])
+		}
+	})
+}
+
+// TestR9AnAnswerWithoutABodyIsReturned, although its attempt ended as it came: what was done is done.
+func TestR9AnAnswerWithoutABodyIsReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := recording(t, func(p *policy.Policy) { p.Retry.TimeoutPerAttempt = time.Second })
+		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
+		})
+		client := tenethttp.Client{HTTP: &http.Client{Transport: transport}, Executor: e}
+		resp, err := client.Do(t.Context(), request(t, http.MethodPost, "http://example.com", nil), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read(t, resp)
 	})
 }

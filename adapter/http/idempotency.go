@@ -58,6 +58,9 @@ const defaultMaxBody = 1 << 20
 // next request runs unless the guard's classifier calls that error final. A handler that panics leaves its outcome unknown,
 // unless the guard is ReplaySafe.
 //
+// The handler's context ends when its caller leaves. If the handler then answers 503 although its store goes on, as PostgreSQL may, the
+// next request runs it again: call such a store under [context.WithoutCancel].
+//
 //	no key, a bad key             400
 //	another request with the key  422; another method, path, query, Content-Type or body
 //	in flight                     409, Retry-After
