@@ -97,8 +97,7 @@ func (s *Server) declare(o *route) {
 	switch o.once {
 	case keyed:
 		header(tenethttp.HeaderIdempotencyKey, "Names the change: a repetition with the same key is answered with the stored answer, and nothing is done again. "+
-			"Only an answer of 503 is not stored: if the store broke off while it was writing, the change may have been made, and a repetition makes it again. "+
-			"Jobs with a unique key are stored once even then.")
+			"An answer of 503 is not stored: the change may have been made, and a repetition may make it again.")
 	case condition:
 		header("If-Match", "The entity tag of what is changed, as a read has returned it.")
 	case reads, named:
@@ -189,8 +188,9 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		if o.once != reads {
-			// A change goes on without a caller who leaves: the store may make it all the same, and a repetition has to know that.
-			ctx = context.WithoutCancel(ctx)
+			var end context.CancelFunc
+			ctx, end = withoutCaller(ctx)
+			defer end()
 		}
 		if !o.stream {
 			var cancel context.CancelFunc
@@ -232,6 +232,21 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, who)))
 	})
+}
+
+// withoutCaller returns the context of a change, which goes on when its caller leaves: the store may make it all the same, and a
+// repetition has to know that. It ends with Run, after which the stores may be closed.
+func withoutCaller(ctx context.Context) (context.Context, context.CancelFunc) {
+	free, end := context.WithCancel(context.WithoutCancel(ctx))
+	run, ok := ctx.Value(runKey{}).(context.Context)
+	if !ok {
+		return free, end
+	}
+	stop := context.AfterFunc(run, end)
+	return free, func() {
+		stop()
+		end()
+	}
 }
 
 // endWithCaller ends a stream once its caller may no longer use it, for example because the token was revoked. It looks as often as a

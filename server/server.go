@@ -181,7 +181,8 @@ func (s *Server) routes() {
 }
 
 // Handler returns the handler of all requests. It can be mounted in another server, without a prefix. Without identity it answers
-// only requests from this machine, unless Options.Insecure; a proxy on this machine makes all requests come from it.
+// only requests from this machine, unless Options.Insecure; a proxy on this machine makes all requests come from it. A change goes on
+// for up to 30 seconds when its caller leaves, whatever the deadline of an outer handler.
 func (s *Server) Handler() http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -222,6 +223,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		MaxHeaderBytes: s.options.Limits.HeaderBytes, ErrorLog: slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	httpServer.BaseContext = func(net.Listener) context.Context { return context.WithValue(context.Background(), runKey{}, work) }
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer stop()
@@ -251,6 +253,9 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	}
 	return err
 }
+
+// runKey is the key of the context of Run in those of requests.
+type runKey struct{}
 
 // Drain makes /readyz fail and ends all streams. Run calls it when its context ends.
 func (s *Server) Drain() { s.hub.Close() }
