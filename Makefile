@@ -23,9 +23,9 @@ ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 PLAIN = ./server/ui . ./cmd/tenet ./adapter/sqlite ./audit ./cmd/tenet/internal/{dlq,gen,jobline,jobs,open,policies,policyimport,records,release} \
 	./prove ./simulate ./amplify ./policyfile ./rollout ./bench/outage
 
-# Nobody debugs these programs, so that they are compiled and linked without DWARF. Without inlining, compilers take two thirds of the
-# time; with it come only what computes: the standard library, SQLite, codecs, checkers of histories and, for simulations, Tenet without
-# its server and commands. The flags apply to every go command, also those that tests run, so that each package is compiled once.
+# Nobody debugs these programs, so they have no DWARF. Compilers take two thirds of the time without inlining, so only packages that
+# compute much are inlined: the standard library, SQLite, codecs, checkers of histories and, without the race detector, Tenet except its
+# server and commands. All go commands have these flags, also those of tests, so that each package is compiled once.
 INLINE = -dwarf=false
 SMALL = -l $(INLINE)
 CODECS = golang.org/x/text/... github.com/klauspost/compress/... github.com/gowebpki/jcs go.yaml.in/yaml/v4/...

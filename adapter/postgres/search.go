@@ -126,9 +126,9 @@ func (j *Jobs) SetIndex(ctx context.Context, field string, kept bool) error {
 	return nil
 }
 
-// lockIndexes waits until no other call of SetIndex runs. It asks again and again, in transactions of their own: the call that has the lock
-// waits for the ends of all transactions in whose statements it finds a snapshot. That of the lock has none after its statement, which the
-// simple protocol ends at once, and keeps the lock behind a transaction pooler, too.
+// lockIndexes waits until no other call of SetIndex runs. Each time it asks in a new transaction, because the builder of an index waits
+// for every transaction that it finds with a snapshot. The transaction that gets the lock stays open, which keeps the lock behind a
+// transaction pooler too. It has no snapshot after its statement, which the simple protocol ends at once.
 func (j *Jobs) lockIndexes(ctx context.Context) (unlock func(), err error) {
 	conn, err := j.db.connect(ctx)
 	if err != nil {

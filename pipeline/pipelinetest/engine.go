@@ -230,13 +230,14 @@ func (s *source) restarted() {
 		return
 	}
 	put := s.makeAll(s.o.Load)
-	early, late := put[:len(put)/2], put[len(put)/2:]
+	half := (len(put) + 1) / 2
+	early, late := put[:half], put[half:]
 	s.queue.Put(s.T, early...)
 	from, _ := s.open()
 	b := newProgress()
 	var restarts sync.WaitGroup
 	summary := b.consume(s, from, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
-		if b.call("all") == len(early)/2 {
+		if b.call("all") == (half+1)/2 {
 			restarts.Go(func() {
 				s.queue.Restart(s.T)
 				s.queue.Put(s.T, late...)

@@ -173,7 +173,7 @@ func TestU4RowsThatWereSelectedAreNotOthersAfterGoingBack(t *testing.T) {
 	b.keys("j", "j", "x")
 	chosen := value[string](b, selected)
 	b.keys(kb.Enter)
-	b.wait(`location.pathname === "/ui/jobs/" + ` + quoted(chosen) + ` && document.readyState === "complete"`)
+	b.wait(`location.pathname === "/ui/jobs/" + ` + quote(b.t, chosen) + ` && document.readyState === "complete"`)
 	s.dead(1, "email:send", "smtp: 421 try again later %d") // which is the first row now
 	b.do(chromedp.NavigateBack())
 	b.wait(`document.querySelectorAll("#chosen input[name=id]").length === 4 && document.readyState === "complete"`)

@@ -26,18 +26,16 @@ func (b *tab) fill(selector, text string) {
 func (b *tab) press(text string) {
 	b.t.Helper()
 	value[bool](b, `(document.body.dataset.left = "no", true)`)
-	found := value[bool](b, `((all) => { const e = all.find((e) => e.textContent.trim() === `+quoted(text)+` && !e.classList.contains("hidden") && e.offsetParent); e?.click(); return !!e; })([...document.querySelectorAll("dialog[open] button, dialog[open] a")].concat([...document.querySelectorAll("main button, main a")]))`)
+	found := value[bool](b, `((all) => { const e = all.find((e) => e.textContent.trim() === `+quote(b.t, text)+` && !e.classList.contains("hidden") && e.offsetParent); e?.click(); return !!e; })([...document.querySelectorAll("dialog[open] button, dialog[open] a")].concat([...document.querySelectorAll("main button, main a")]))`)
 	if !found {
 		b.t.Fatalf("no button %q in\n%s", text, b.text("main"))
 	}
 }
 
-func quoted(text string) string { return "`" + text + "`" }
-
 // shows waits until the content holds a text.
 func (b *tab) shows(text string) {
 	b.t.Helper()
-	b.wait(`(document.querySelector("main")?.innerText ?? "").includes(` + quoted(text) + `) || (document.querySelector("dialog[open]")?.innerText ?? "").includes(` + quoted(text) + `)`)
+	b.wait(`(document.querySelector("main")?.innerText ?? "").includes(` + quote(b.t, text) + `) || (document.querySelector("dialog[open]")?.innerText ?? "").includes(` + quote(b.t, text) + `)`)
 }
 
 func TestU2ATextWithAFaultIsMendedReviewedAndPublished(t *testing.T) {
@@ -205,7 +203,7 @@ func (b *tab) tabTo(what string) {
 	b.wait(`document.readyState === "complete"`)
 	for range 200 {
 		b.keys(kb.Tab)
-		if value[bool](b, `((e) => e !== document.body && (e.textContent.trim() === `+quoted(what)+` || `+quoted(what)+`.startsWith("#") && e.matches(`+quoted(what)+`)))(document.activeElement)`) {
+		if value[bool](b, `((e) => e !== document.body && (e.textContent.trim() === `+quote(b.t, what)+` || `+quote(b.t, what)+`.startsWith("#") && e.matches(`+quote(b.t, what)+`)))(document.activeElement)`) {
 			return
 		}
 	}
