@@ -402,7 +402,7 @@ func (w *Worker) listen(ctx context.Context, l listening) {
 	for backoff := (wait.Backoff{Min: firstPause, Max: longestPause}); ctx.Err() == nil; {
 		signals, err := l.notify(ctx)
 		if err != nil {
-			if backoff.Failures() == 0 {
+			if backoff.Failures() == 0 && ctx.Err() == nil {
 				w.settings.log.Info("job: the store cannot notify now; polling instead", "of", l.of, "error", err)
 			}
 			_ = backoff.Wait(ctx)
