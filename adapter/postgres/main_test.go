@@ -81,9 +81,17 @@ func run(m *testing.M) (code int) {
 // advance moves the clock of stores of openAt(…, clocked, …) forward for the rest of the test.
 func advance(t *testing.T, d time.Duration) { t.Helper(); server.Advance(t, d) }
 
-// startOwn starts the server own where it does not run yet.
+// startOwn starts the server own where it does not run yet. A test that fails may leave it stopped, so the next one gets another.
 func startOwn(t *testing.T) {
 	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			if err := own.Close(); err != nil {
+				t.Log(err)
+			}
+			own = &testpg.Server{}
+		}
+	})
 	if own.URL() != "" {
 		return
 	}
