@@ -3,6 +3,7 @@ package prove
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,12 @@ import (
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/retry"
 )
+
+// TestMain silences the executors, which warn of every class and classifier of a random document that nobody has registered.
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	m.Run()
+}
 
 // TestT1TheExecutorDoesNoMoreThanIsProved runs random documents with the production executor in virtual time: attempts of several
 // lengths that honour their contexts, alone on a fresh executor.
