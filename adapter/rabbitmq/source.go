@@ -62,14 +62,14 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 	if s.prefetch == 0 {
 		s.prefetch = 2 * min(r.Max, mostPrefetch/2)
 	}
-	deadline := time.NewTimer(r.Wait)
-	defer deadline.Stop()
-	for {
+	for end := time.Now().Add(r.Wait); ; {
 		c, err := s.link.get(ctx)
 		if err != nil {
 			return nil, err
 		}
-		first, err := s.first(ctx, c, min(r.Wait, underWay), deadline.C)
+		over := time.NewTimer(time.Until(end)) // one for each attempt, because a timer fires only once
+		first, err := s.first(ctx, c, min(r.Wait, underWay), over.C)
+		over.Stop()
 		switch {
 		case errors.Is(err, ErrLost) && ctx.Err() == nil:
 			continue

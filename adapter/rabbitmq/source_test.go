@@ -1,11 +1,13 @@
 package rabbitmq_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,7 +209,8 @@ func TestL11ForeignMessagesAreRead(t *testing.T) {
 type frozen struct {
 	net.Listener
 	freeze chan struct{}
-	pulse  bool // heartbeats still arrive
+	pulse  bool        // heartbeats still arrive
+	cut    atomic.Bool // the connection ends at the next queue.declare
 }
 
 func between(t *testing.T) *frozen {
@@ -249,6 +252,10 @@ func (f *frozen) pass(to, from net.Conn) {
 			continue
 		default:
 		}
+		if bytes.Contains(buffer[:n], []byte{0, 50, 0, 10}) && f.cut.CompareAndSwap(true, false) { // class and method
+			_, _ = from.Close(), to.Close()
+			return
+		}
 		if _, err := to.Write(buffer[:n]); err != nil {
 			_ = from.Close()
 			return
@@ -272,6 +279,21 @@ func (f *frozen) beat(to net.Conn) {
 }
 
 func (f *frozen) url() string { return "amqp://guest:guest@" + f.Addr().String() + "/" }
+
+// TestL6AnEmptyFetchEndsAfterALostConnection: the time to wait was over when the connection was lost.
+func TestL6AnEmptyFetchEndsAfterALostConnection(t *testing.T) {
+	f := between(t)
+	s, err := rabbitmq.OpenSource(t.Context(), f.url(), rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic})
+	must(t, err)
+	defer s.Close()
+	defer close(f.freeze)
+	f.cut.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if got, err := s.Fetch(ctx, pipeline.FetchRequest{Max: 1, Wait: time.Millisecond}); len(got) > 0 || err != nil || f.cut.Load() {
+		t.Errorf("%d, %v; the connection is still to be lost: %v", len(got), err, f.cut.Load())
+	}
+}
 
 func TestL9AFrozenBrokerDoesNotBlockCalls(t *testing.T) {
 	t.Parallel()
