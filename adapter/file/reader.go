@@ -29,7 +29,7 @@ type record struct {
 	start, end int64
 	line       int    // of its first byte, from 1
 	lines      int    // line breaks between from and end
-	data       []byte // without the line break; valid until the next call
+	data       []byte // without the line break, or nil if it is too long; valid until the next call
 	problem    string // why the line is not a record
 }
 
@@ -121,9 +121,17 @@ func (r *reader) unclosed() record {
 	if n == 0 {
 		n = len(r.buf)
 	}
-	rec := record{start: r.at, line: r.line, problem: fmt.Sprintf("a quote is not closed within %d bytes", r.max)}
+	rec := record{start: r.at, line: r.line, data: r.text(r.buf[:n]), problem: fmt.Sprintf("a quote is not closed within %d bytes", r.max)}
 	r.take(n)
 	return r.cut(rec)
+}
+
+// text returns a line without its line break, or nil if that is too long.
+func (r *reader) text(line []byte) []byte {
+	if line = bytes.TrimRight(line, "\r\n"); len(line) > r.max {
+		return nil
+	}
+	return line
 }
 
 // skip reads over the rest of a line that is too long.

@@ -135,7 +135,7 @@ func TestL5RowsMatchEncodingCSV(t *testing.T) {
 func TestL5AnUnclosedQuoteSpoilsOneLine(t *testing.T) {
 	text := "a,\"b\nc,d\ne,f\n"
 	got := cuts(t, newReader(strings.NewReader(text), 100, &byRow{comma: ','}), true)
-	if len(got) != 3 || !strings.Contains(got[0].Problem, "quote") || got[1].Data != "c,d" || got[2].Data != "e,f" || got[2].Line != 3 {
+	if len(got) != 3 || !strings.Contains(got[0].Problem, "quote") || got[0].Data != "a,\"b" || got[1].Data != "c,d" || got[2].Data != "e,f" || got[2].Line != 3 {
 		t.Errorf("%+v", got)
 	}
 	long := "a,\"" + strings.Repeat("b\n", 1000) + "\"\nlast,row\n"

@@ -1,7 +1,6 @@
 package file
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -297,14 +296,14 @@ func (s *Source) header(ctx context.Context) (bool, error) {
 
 func (s *Source) reread(e *entry) (record, bool, error) {
 	rec := record{from: e.from, start: e.start, end: e.end, line: e.line, lines: e.lines, problem: e.problem}
-	if e.problem != "" {
+	if e.problem != "" && e.end-e.start > int64(s.o.MaxRecord+len("\r\n")) {
 		return rec, true, nil
 	}
 	data := make([]byte, e.end-e.start)
 	if _, err := s.file.ReadAt(data, e.start); err != nil {
 		return rec, false, fmt.Errorf("file: %s: line %d: %w", s.path, e.line, err)
 	}
-	rec.data = bytes.TrimRight(data, "\r\n")
+	rec.data = s.reader.text(data)
 	return rec, true, nil
 }
 

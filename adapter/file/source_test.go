@@ -124,8 +124,24 @@ func TestL3BadLinesGoToTheTask(t *testing.T) {
 	}
 }
 
+// TestL3ALineWithAnUnclosedQuoteIsUnchanged, also when it is delivered again, unless it is too long.
+func TestL3ALineWithAnUnclosedQuoteIsUnchanged(t *testing.T) {
+	for line, want := range map[string]string{`a,"1`: `a,"1`, `a,"` + strings.Repeat("x", 100): ""} {
+		source := open(t, write(t, "in.csv", "id,text\n"+line+"\nb,2\n"), file.SourceOptions{MaxRecord: 100})
+		for count := 1; count <= 2; count++ {
+			d := fetch(t, source, 1)[0]
+			if string(d.Transaction.Payload()) != want || file.Problem(d.Transaction) == nil || d.Count != count {
+				t.Errorf("delivery %d: %q, %v", d.Count, d.Transaction.Payload(), file.Problem(d.Transaction))
+			}
+			if err := source.Nack(t.Context(), d, 0, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestL3BadLinesGoToThePoisonSink(t *testing.T) {
-	path := write(t, "in.csv", "id,text\na,1\nb\nc,3,4\nd,4\n")
+	path := write(t, "in.csv", "id,text\na,1\nb\nc,3,4\nd,4\ne,\"5\r\n")
 	var letters pipeline.MemorySink
 	down := true
 	poison := pipeline.SinkFunc(func(ctx context.Context, x *pipeline.Transaction) error {
@@ -145,8 +161,8 @@ func TestL3BadLinesGoToThePoisonSink(t *testing.T) {
 		t.Error(diff)
 	}
 	list := letters.Transactions()
-	if len(list) != 2 || list[0].Metadata(file.MetaLine) != "3" || !strings.Contains(list[0].Metadata(pipeline.MetaError), "1 columns") ||
-		string(list[1].Payload()) != "c,3,4" {
+	if len(list) != 3 || list[0].Metadata(file.MetaLine) != "3" || !strings.Contains(list[0].Metadata(pipeline.MetaError), "1 columns") ||
+		string(list[1].Payload()) != "c,3,4" || string(list[2].Payload()) != "e,\"5" {
 		t.Errorf("%+v", list)
 	}
 	ack(t, source, got...)
