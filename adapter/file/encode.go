@@ -118,6 +118,9 @@ func (c *table) resume(file *os.File, all bool) (int64, error) {
 		if !ok {
 			return r.from, nil
 		}
+		if rec.problem != "" { // what follows would be a part of the record
+			return 0, fmt.Errorf("line %d: %s; complete the row, or cut it off", rec.line, rec.problem)
+		}
 		if !first {
 			continue
 		}
