@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,10 +54,11 @@ func dial(ctx context.Context, server string, o Options) (*line, error) {
 		if l.socket != nil {
 			_ = l.socket.Close()
 		}
-		if cause := ctx.Err(); cause != nil {
-			err = fmt.Errorf("%w (%w)", cause, err)
+		cause := ctx.Err()
+		if cause != nil && err != nil {
+			return nil, fmt.Errorf("%w (%w)", cause, err)
 		}
-		return nil, err
+		return nil, cmp.Or(err, cause)
 	}
 	return l, nil
 }

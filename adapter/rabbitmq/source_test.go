@@ -371,3 +371,18 @@ func TestL9OpeningObeysItsContext(t *testing.T) {
 		t.Errorf("OpenSource: %v", err)
 	}
 }
+
+// TestL9OpeningFailsInWordsWheneverItsContextEnds ends the context at ever later moments, until the last one is late enough.
+func TestL9OpeningFailsInWordsWheneverItsContextEnds(t *testing.T) {
+	for opened, limit := 0, time.Duration(0); opened < 10; limit += 20 * time.Microsecond {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		sink, err := rabbitmq.OpenSink(ctx, broker.URL(), rabbitmq.Options{Queue: "q"})
+		cancel()
+		if err == nil {
+			opened++
+			must(t, sink.Close())
+		} else if strings.Contains(err.Error(), "%!") {
+			t.Fatalf("after %v: %v", limit, err)
+		}
+	}
+}
