@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -23,6 +24,8 @@ type settler struct {
 	sending int           // settlements taken from the queue that the source has not answered yet
 	closed  bool          // the goroutine ends when the queue is empty
 	done    chan struct{} // closed when closed is set, for the extender
+	// extended is closed when the last extension has ended; nil before the first.
+	extended chan struct{}
 }
 
 // pending counts the settlements that the source has not taken yet.
@@ -99,6 +102,7 @@ func (r *run) settle() {
 			r.acknowledge(c.current(), acks)
 		}
 		for _, b := range nacks {
+			r.awaitExtension()
 			r.nackNow(c.current(), b)
 		}
 		clear(acks)
@@ -198,6 +202,16 @@ func (r *run) acknowledge(ctx context.Context, done []Delivery) {
 	}
 }
 
+// awaitExtension waits for an extension in progress. If it came after a negative acknowledgement, it would replace the delay.
+func (r *run) awaitExtension() {
+	r.mu.Lock()
+	extended := r.settler.extended
+	r.mu.Unlock()
+	if extended != nil {
+		wait.Closed(extended, settleTimeout)
+	}
+}
+
 func (r *run) nackNow(ctx context.Context, b giveBack) {
 	errs := caught(1, func() []error { return []error{r.nacker.Nack(ctx, b.delivery, b.delay, b.cause)} })
 	if errs[0] != nil {
@@ -223,7 +237,7 @@ func (r *run) reportUnsettled(kind string, d Delivery, err error) {
 	r.summary.Unsettled++
 }
 
-// extend extends the deliveries that are waiting, running or queued for settlement, until the settler is closed.
+// extend extends the deliveries that are waiting, running or queued for acknowledgement, until the settler is closed.
 func (r *run) extend() {
 	if r.extender == nil {
 		return
@@ -243,23 +257,33 @@ func (r *run) extend() {
 			return
 		case <-tick.C:
 		}
-		held := r.unsettled()
-		if len(held) == 0 {
-			continue
+		r.extendHeld()
+	}
+}
+
+func (r *run) extendHeld() {
+	r.mu.Lock()
+	held, extended := r.unsettled(), make(chan struct{})
+	r.settler.extended = extended
+	r.mu.Unlock()
+	defer close(extended)
+	if len(held) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.endless, settleTimeout)
+	defer cancel()
+	errs := caught(len(held), func() []error { return r.extender.Extend(ctx, held) })
+	still := map[*Transaction]bool{} // not settled meanwhile
+	r.mu.Lock()
+	for _, d := range r.unsettled() {
+		still[d.Transaction] = true
+	}
+	r.mu.Unlock()
+	for i, err := range errs {
+		if err != nil && i < len(held) && still[held[i].Transaction] {
+			r.log.Warn("pipeline: a delivery could not be extended; the source may deliver it again meanwhile",
+				r.about(context.Background(), held[i].Transaction, observe.LogError, err)...)
 		}
-		ctx, cancel := context.WithTimeout(r.endless, settleTimeout)
-		errs := caught(len(held), func() []error { return r.extender.Extend(ctx, held) })
-		still := map[*Transaction]bool{} // not settled meanwhile
-		for _, d := range r.unsettled() {
-			still[d.Transaction] = true
-		}
-		for i, err := range errs {
-			if err != nil && i < len(held) && still[held[i].Transaction] {
-				r.log.Warn("pipeline: a delivery could not be extended; the source may deliver it again meanwhile",
-					r.about(context.Background(), held[i].Transaction, observe.LogError, err)...)
-			}
-		}
-		cancel()
 	}
 }
 
@@ -292,10 +316,9 @@ func (r *run) watchLag() {
 	}
 }
 
-// unsettled lists the deliveries that the engine holds, except those whose settlement is being sent.
+// unsettled lists the deliveries that the engine holds, except those that are given back or whose acknowledgement is being sent. The
+// caller holds mu.
 func (r *run) unsettled() []Delivery {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	list := r.buffer.all()
 	for w := range r.pool.workers {
 		if w.busy || w.telling {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +110,40 @@ func TestL7ADeliveryThatIsSettledMeanwhileNeedsNoExtension(t *testing.T) {
 		}
 		if strings.Count(log.String(), "could not be extended") != 1 || !strings.Contains(log.String(), "transaction=b") {
 			t.Error(log.String())
+		}
+	})
+}
+
+// renewing takes two seconds for an extension, and notes the deliveries that are given back meanwhile.
+type renewing struct {
+	*scripted
+	renews  atomic.Bool
+	overlap []string
+}
+
+func (s *renewing) Extend(ctx context.Context, held []pipeline.Delivery) []error {
+	s.renews.Store(true)
+	time.Sleep(2 * time.Second)
+	s.renews.Store(false)
+	return s.scripted.Extend(ctx, held)
+}
+
+func (s *renewing) Nack(ctx context.Context, d pipeline.Delivery, delay time.Duration, cause error) error {
+	if s.renews.Load() {
+		s.overlap = append(s.overlap, d.Transaction.ID())
+	}
+	return s.scripted.Nack(ctx, d, delay, cause)
+}
+
+// TestL11AnExtensionDoesNotReplaceADelay: a source may keep the lease and the delay in one place, as JetStream and tables do.
+func TestL11AnExtensionDoesNotReplaceADelay(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"a": {{takes: 5 * time.Second, err: errDown}}, "b": ok(9 * time.Second)}}
+		source := &renewing{scripted: newScripted(answer{ids: []string{"a", "b"}}, answer{err: pipeline.ErrEnd})}
+		source.every = 4 * time.Second
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(2, 2), quiet).Run(bg)
+		if err != nil || summary.Failed != 1 || len(source.nacked) != 1 || source.extended["a"] != 1 || len(source.overlap) > 0 {
+			t.Errorf("%+v, %v, given back %v, extended %v, given back during an extension: %v", summary, err, source.nacked, source.extended, source.overlap)
 		}
 	})
 }
