@@ -95,6 +95,19 @@ func (c *conn) connected(ctx context.Context) error {
 	return nil
 }
 
+// more reports whether the consumer has messages that it may deliver now.
+func (c *conn) more(ctx context.Context) (bool, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	found, err := c.js.Consumer(ctx, c.o.Stream, c.o.Consumer)
+	if err != nil {
+		return false, kind.Wrap("fetch", err)
+	}
+	info := found.CachedInfo()
+	full := info.Config.MaxAckPending > 0 && info.NumAckPending >= info.Config.MaxAckPending
+	return info.NumPending > 0 && !full && !info.Paused, nil
+}
+
 // ErrClosed is returned by operations after Close.
 var ErrClosed = errors.New("nats: closed")
 

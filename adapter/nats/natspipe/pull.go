@@ -25,6 +25,10 @@ type pulls struct {
 const (
 	mostPull    = 10_000       // messages of one request
 	mostAnswers = 4 * mostPull // buffered: answers to abandoned requests arrive late
+
+	// underWay is how long a request that must not wait does. While a consumer is at its max_ack_pending, the server does not answer
+	// requests without an expiry.
+	underWay = 20 * time.Millisecond
 )
 
 func (p *pulls) open(nc *nats.Conn, o Options) (err error) {
@@ -46,7 +50,14 @@ func (p *pulls) pull(ctx context.Context, c *conn, n int, expires time.Duration)
 		if err := c.connected(ctx); err != nil {
 			return nil, err
 		}
-		got, err := p.ask(ctx, c, n, expires)
+		got, err := p.ask(ctx, c, n, max(expires, underWay))
+		if len(got) == 0 && err == nil && expires < underWay && time.Now().Before(end) {
+			more, err := c.more(ctx)
+			if more && err == nil { // the request expired before the server sent the messages
+				continue
+			}
+			return nil, err
+		}
 		var refused *refusal
 		pause := backoff.Failed()
 		if len(got) > 0 || !errors.As(err, &refused) || !refused.passes() || time.Now().Add(pause).After(end) {
@@ -77,14 +88,11 @@ func (p *pulls) ask(ctx context.Context, c *conn, n int, expires time.Duration) 
 	p.number++
 	reply := p.inbox + strconv.FormatUint(p.number, 10)
 	// With both, the request waits for the first message and ends with the last one that is there.
-	request := fmt.Appendf(nil, `{"batch":%d,"no_wait":true`, n)
-	if expires > 0 {
-		request = fmt.Appendf(request, `,"expires":%d`, expires.Nanoseconds())
-	}
-	if err := c.nc.PublishRequest(p.next, reply, append(request, '}')); err != nil {
+	request := fmt.Appendf(nil, `{"batch":%d,"no_wait":true,"expires":%d}`, n, expires.Nanoseconds())
+	if err := c.nc.PublishRequest(p.next, reply, request); err != nil {
 		return nil, kind.Wrap("fetch", err)
 	}
-	silence := time.NewTimer(max(expires, 0) + c.o.Timeout)
+	silence := time.NewTimer(expires + c.o.Timeout)
 	defer silence.Stop()
 	for len(list) < n {
 		select {

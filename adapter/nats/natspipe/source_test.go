@@ -93,6 +93,32 @@ func TestL6ADeletedConsumerIsNotAnEmptyStream(t *testing.T) {
 	}
 }
 
+// TestL6AConsumerAtItsLimitIsNotAnOutage: its server does not answer requests that must not wait before messages are settled.
+func TestL6AConsumerAtItsLimitIsNotAnOutage(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	o := n.stream(t, "orders")
+	o.Consumer, o.Timeout = "own", slow
+	_, err := n.js(t).CreateConsumer(t.Context(), o.Stream, jetstream.ConsumerConfig{Durable: o.Consumer, AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 5})
+	must(t, err)
+	put(t, n, o, plain(10))
+	s := openSource(t, n, o)
+	defer s.Close()
+	begin := time.Now()
+	for i, most := range []int{3, 5, 5} {
+		got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: most})
+		if want := []int{3, 2, 0}[i]; len(got) != want || err != nil {
+			t.Errorf("%d of %d, %v", len(got), want, err)
+		}
+		for _, d := range got {
+			must(t, s.Nack(t.Context(), d, time.Minute, nil))
+		}
+	}
+	if took := time.Since(begin); took > slow {
+		t.Errorf("fetches that must not wait took %v", took)
+	}
+}
+
 // TestL5ALateMessageIsNotLost: the next fetch returns a message for a cancelled fetch, or Close gives it back.
 func TestL5ALateMessageIsNotLost(t *testing.T) {
 	for name, closes := range map[string]bool{"the next fetch gets it": false, "Close gives it back": true} {
