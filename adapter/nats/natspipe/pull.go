@@ -20,6 +20,7 @@ type pulls struct {
 	inbox        string // prefix of the number of a request
 	next         string // subject of requests
 	number       uint64
+	changes      <-chan nats.Status // the connection is lost or closed
 }
 
 const (
@@ -35,6 +36,7 @@ func (p *pulls) open(nc *nats.Conn, o Options) (err error) {
 	p.inbox = nc.NewInbox() + "."
 	p.next = "$JS.API.CONSUMER.MSG.NEXT." + o.Stream + "." + o.Consumer
 	p.answers = make(chan *nats.Msg, mostAnswers)
+	p.changes = nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	p.subscription, err = nc.ChanSubscribe(p.inbox+"*", p.answers)
 	return err
 }
@@ -45,12 +47,16 @@ func (p *pulls) pull(ctx context.Context, c *conn, n int, expires time.Duration)
 	if late := p.late(n); len(late) > 0 {
 		return late, nil
 	}
-	end := time.Now().Add(c.o.Timeout)
+	until, end := time.Now().Add(expires), time.Now().Add(c.o.Timeout)
 	for backoff := (wait.Backoff{Min: firstWait, Max: mostWait}); ; {
 		if err := c.connected(ctx); err != nil {
 			return nil, err
 		}
-		got, err := p.ask(ctx, c, n, max(expires, underWay))
+		asked := time.Now()
+		got, err := p.ask(ctx, c, n, max(time.Until(until), underWay))
+		if time.Since(asked) > c.o.Timeout { // the server had taken the request
+			end = time.Now().Add(c.o.Timeout)
+		}
 		if len(got) == 0 && err == nil && expires < underWay && time.Now().Before(end) {
 			more, err := c.more(ctx)
 			if more && err == nil { // the request expired before the server sent the messages
@@ -58,9 +64,8 @@ func (p *pulls) pull(ctx context.Context, c *conn, n int, expires time.Duration)
 			}
 			return nil, err
 		}
-		var refused *refusal
 		pause := backoff.Failed()
-		if len(got) > 0 || !errors.As(err, &refused) || !refused.passes() || time.Now().Add(pause).After(end) {
+		if len(got) > 0 || !passes(err) || time.Now().Add(pause).After(end) {
 			return got, err
 		}
 		if wait.For(ctx, pause) != nil {
@@ -89,6 +94,9 @@ func (p *pulls) ask(ctx context.Context, c *conn, n int, expires time.Duration) 
 	reply := p.inbox + strconv.FormatUint(p.number, 10)
 	// With both, the request waits for the first message and ends with the last one that is there.
 	request := fmt.Appendf(nil, `{"batch":%d,"no_wait":true,"expires":%d}`, n, expires.Nanoseconds())
+	for len(p.changes) > 0 { // of earlier requests
+		<-p.changes
+	}
 	if err := c.nc.PublishRequest(p.next, reply, request); err != nil {
 		return nil, kind.Wrap("fetch", err)
 	}
@@ -104,6 +112,11 @@ func (p *pulls) ask(ctx context.Context, c *conn, n int, expires time.Duration) 
 			if m.Subject == reply {
 				return list, outcome(m)
 			}
+		case <-p.changes:
+			if c.nc.IsClosed() {
+				return list, ErrClosed
+			}
+			return list, errLost // and so is the request
 		case <-ctx.Done():
 			return list, ctx.Err()
 		case <-silence.C:
@@ -126,9 +139,14 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("nats: fetch: the server says %s %s", r.status, r.text)
 }
 
-// passes reports whether a refusal is temporary, because servers stop, start or elect a leader.
-func (r *refusal) passes() bool {
-	return r.status == noResponders || r.text == "Leadership Change" || r.text == "Server Shutdown" || r.text == "Exceeded MaxWaiting"
+var errLost = errors.New("nats: fetch: the connection was lost")
+
+// passes reports whether an error is temporary, because servers stop, start or elect a leader.
+func passes(err error) bool {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.status == noResponders || r.text == "Leadership Change" || r.text == "Server Shutdown" || r.text == "Exceeded MaxWaiting"
+	}
+	return errors.Is(err, errLost)
 }
 
 const (

@@ -93,6 +93,60 @@ func TestL6ADeletedConsumerIsNotAnEmptyStream(t *testing.T) {
 	}
 }
 
+// TestL5AFetchOutlivesItsConnection: the connection is lost with the request, or while the request waits.
+func TestL5AFetchOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	o := n.stream(t, "orders")
+	o.AckWait, o.Timeout = time.Minute, time.Minute
+	proxy := natstest.Between(t, n.Server)
+	s, err := natspipe.OpenSource(t.Context(), proxy.URL(), o)
+	must(t, err)
+	defer s.Close()
+	begin := time.Now()
+	for i, wait := range []time.Duration{0, time.Hour} {
+		put(t, n, o, plain(2)[i:i+1])
+		proxy.CutOn("MSG.NEXT", true)
+		got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 5, Wait: wait})
+		if len(got) != 1 || err != nil {
+			t.Fatalf("%d with a wait of %v, %v", len(got), wait, err)
+		}
+		ackAll(t, s, got)
+	}
+	fetched := make(chan error)
+	go func() {
+		_, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 5, Wait: time.Hour})
+		fetched <- err
+		_, err = s.Fetch(t.Context(), pipeline.FetchRequest{Max: 5, Wait: time.Hour})
+		fetched <- err
+	}()
+	requested(t, n, o)
+	proxy.Cut()
+	put(t, n, o, plain(3)[2:])
+	if err := <-fetched; err != nil {
+		t.Error(err)
+	}
+	requested(t, n, o)
+	must(t, s.Close())
+	if err := <-fetched; !errors.Is(err, natspipe.ErrClosed) {
+		t.Errorf("a fetch whose source was closed: %v", err)
+	}
+	if took := time.Since(begin); took > o.Timeout/2 {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// requested waits until a request waits for messages.
+func requested(t *testing.T, n node, o natspipe.Options) {
+	t.Helper()
+	js := n.js(t)
+	natstest.Eventually(t, "a request waits", func() bool {
+		c, err := js.Consumer(t.Context(), o.Stream, natspipe.DefaultConsumer)
+		must(t, err)
+		return c.CachedInfo().NumWaiting > 0
+	})
+}
+
 // TestL6AConsumerAtItsLimitIsNotAnOutage: its server does not answer requests that must not wait before messages are settled.
 func TestL6AConsumerAtItsLimitIsNotAnOutage(t *testing.T) {
 	t.Parallel()
