@@ -90,41 +90,59 @@ func (r *run) nack(b giveBack) {
 // settle sends queued settlements to the source until the queue is closed and empty.
 func (r *run) settle() {
 	var acks []Delivery
-	var nacks []giveBack
 	c := settleContext{parent: r.endless}
 	defer c.end()
 	for {
-		acks, nacks = r.swap(acks, nacks)
-		if len(acks)+len(nacks) == 0 {
+		var nacks int
+		acks, nacks = r.swap(acks)
+		if len(acks)+nacks == 0 {
 			return
 		}
 		if len(acks) > 0 {
 			r.acknowledge(c.current(), acks)
 		}
-		for _, b := range nacks {
-			r.awaitExtension()
-			r.nackNow(c.current(), b)
+		for range nacks {
+			r.sendNack(&c)
 		}
 		clear(acks)
-		clear(nacks)
 	}
 }
 
-// swap waits until the queue is not empty and exchanges it for the lists, whose settlements the source has answered. It returns
-// empty lists when the queue is closed and empty.
-func (r *run) swap(acks []Delivery, nacks []giveBack) ([]Delivery, []giveBack) {
+// swap waits until the queue is not empty. It exchanges the queued acknowledgements for the list, which the source has answered, and
+// returns the number of queued negative acknowledgements too. It returns none when the queue is closed and empty.
+func (r *run) swap(acks []Delivery) (_ []Delivery, nacks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.settler
-	s.sending -= len(acks) + len(nacks)
+	s.sending -= len(acks)
 	r.intake.wake.Signal()
 	for s.pending() == 0 && !s.closed {
 		s.wake.Wait()
 	}
 	s.acks, acks = acks[:0], s.acks
-	s.nacks, nacks = nacks[:0], s.nacks
-	s.sending += len(acks) + len(nacks)
-	return acks, nacks
+	s.sending += len(acks)
+	return acks, len(s.nacks)
+}
+
+// sendNack sends a queued negative acknowledgement, unless another goroutine has sent it. It waits for an extension in progress,
+// which would replace the delay if it came afterwards.
+func (r *run) sendNack(c *settleContext) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.settler
+	if len(s.nacks) == 0 {
+		return
+	}
+	b, extended := s.nacks[0], s.extended
+	s.nacks[0], s.nacks = giveBack{}, s.nacks[1:]
+	s.sending++
+	defer func() { s.sending-- }()
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	if extended != nil {
+		wait.Closed(extended, settleTimeout)
+	}
+	r.nackNow(c.current(), b)
 }
 
 // closeSettler signals settler and extender that there are no further settlements.
@@ -202,16 +220,6 @@ func (r *run) acknowledge(ctx context.Context, done []Delivery) {
 	}
 }
 
-// awaitExtension waits for an extension in progress. If it came after a negative acknowledgement, it would replace the delay.
-func (r *run) awaitExtension() {
-	r.mu.Lock()
-	extended := r.settler.extended
-	r.mu.Unlock()
-	if extended != nil {
-		wait.Closed(extended, settleTimeout)
-	}
-}
-
 func (r *run) nackNow(ctx context.Context, b giveBack) {
 	errs := caught(1, func() []error { return []error{r.nacker.Nack(ctx, b.delivery, b.delay, b.cause)} })
 	if errs[0] != nil {
@@ -237,7 +245,7 @@ func (r *run) reportUnsettled(kind string, d Delivery, err error) {
 	r.summary.Unsettled++
 }
 
-// extend extends the deliveries that are waiting, running or queued for acknowledgement, until the settler is closed.
+// extend extends the deliveries that are waiting, running or queued for settlement, until the settler is closed.
 func (r *run) extend() {
 	if r.extender == nil {
 		return
@@ -316,14 +324,16 @@ func (r *run) watchLag() {
 	}
 }
 
-// unsettled lists the deliveries that the engine holds, except those that are given back or whose acknowledgement is being sent. The
-// caller holds mu.
+// unsettled lists the deliveries that the engine holds, except those whose settlement is being sent. The caller holds mu.
 func (r *run) unsettled() []Delivery {
 	list := r.buffer.all()
 	for w := range r.pool.workers {
 		if w.busy || w.telling {
 			list = append(list, w.delivery)
 		}
+	}
+	for _, b := range r.settler.nacks {
+		list = append(list, b.delivery)
 	}
 	return append(list, r.settler.acks...)
 }

@@ -148,6 +148,30 @@ func TestL11AnExtensionDoesNotReplaceADelay(t *testing.T) {
 	})
 }
 
+// slow takes nine seconds for a negative acknowledgement.
+type slow struct{ *scripted }
+
+func (s slow) Nack(ctx context.Context, d pipeline.Delivery, delay time.Duration, cause error) error {
+	time.Sleep(9 * time.Second)
+	return s.scripted.Nack(ctx, d, delay, cause)
+}
+
+// TestL7ADeliveryThatWaitsToBeGivenBackIsExtended: it would come again without its delay.
+func TestL7ADeliveryThatWaitsToBeGivenBackIsExtended(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"*": {{err: errDown}}, "d": ok(30 * time.Second)}}
+		source := slow{newScripted(answer{ids: []string{"a", "b", "c", "d"}}, answer{err: pipeline.ErrEnd})}
+		source.every = 4 * time.Second
+		if summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 4), quiet).Run(bg); err != nil || summary.Failed != 3 || len(source.nacked) != 3 {
+			t.Fatalf("%+v, %v, given back %v", summary, err, source.nacked)
+		}
+		// b until 9 s, c until 18 s.
+		if diff := cmp.Diff(map[string]int{"b": 2, "c": 4, "d": 7}, source.extended); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // panicking panics in all methods but Fetch.
 type panicking struct{ *scripted }
 
