@@ -178,5 +178,6 @@ func (f *stream) send(text []byte) error {
 	if err := f.control.Flush(); err != nil {
 		return errReader
 	}
+	_ = f.control.SetWriteDeadline(time.Time{}) // with HTTP/2, a deadline ends a silent stream too
 	return nil
 }

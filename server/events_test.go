@@ -118,6 +118,30 @@ func TestS7TransitionsAreStreamedAndGoOnAfterAnEvent(t *testing.T) {
 	<-ended
 }
 
+// TestS7ASilentStreamStaysOpen: with HTTP/2, a write deadline ends a stream on which nothing is written.
+func TestS7ASilentStreamStaysOpen(t *testing.T) {
+	for _, path := range []string{"/v1/events?topics=pulse", "/v1/jobs/events"} {
+		inBubble(t, nil, func(t *testing.T, e *env) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			events := e.stream(ctx, path, "")
+			for end := time.After(time.Minute); end != nil; {
+				select {
+				case _, open := <-events:
+					if !open {
+						t.Fatalf("%s has ended", path)
+					}
+				case <-end:
+					end = nil
+				}
+			}
+			cancel()
+			for range events { // until the end
+			}
+		})
+	}
+}
+
 func TestS7AStreamEndsWhenTheServerDrains(t *testing.T) {
 	e := newEnv(t, nil)
 	events := e.events(t.Context(), "?topics=stats", "")

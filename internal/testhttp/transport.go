@@ -4,10 +4,13 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
 	"sync"
+	"time"
 )
 
-// Transport answers requests by a handler in this process. Bodies are not buffered: a handler waits for its reader.
+// Transport answers requests by a handler in this process. Bodies are not buffered: a handler waits for its reader. A write deadline
+// that passes cuts the answer off, whether or not the handler writes, as it does with HTTP/2.
 type Transport struct{ Handler http.Handler }
 
 // RoundTrip implements http.RoundTripper. The handler's context ends with the request's, or when the answer's body is closed.
@@ -19,6 +22,7 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer func() { _ = writer.Close() }()
 		t.Handler.ServeHTTP(w, r.WithContext(ctx))
 		w.WriteHeader(http.StatusOK)
+		_ = w.SetWriteDeadline(time.Time{})
 	}()
 	context.AfterFunc(ctx, func() { _ = reader.CloseWithError(context.Cause(ctx)) })
 	select {
@@ -39,10 +43,22 @@ type answer struct {
 	status       int
 	once         sync.Once
 	started      chan struct{}
+	late         *time.Timer // nil without a deadline; only the handler uses it
 }
 
 func (w *answer) Header() http.Header { return w.header }
 func (w *answer) Flush()              { w.WriteHeader(http.StatusOK) }
+
+// SetWriteDeadline is called by http.ResponseController.
+func (w *answer) SetWriteDeadline(deadline time.Time) error {
+	if w.late != nil {
+		w.late.Stop()
+	}
+	if w.late = nil; !deadline.IsZero() {
+		w.late = time.AfterFunc(time.Until(deadline), func() { _ = w.pipe.CloseWithError(os.ErrDeadlineExceeded) })
+	}
+	return nil
+}
 
 func (w *answer) WriteHeader(status int) {
 	w.once.Do(func() {

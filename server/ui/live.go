@@ -104,6 +104,7 @@ func (u *UI) serveLive(w http.ResponseWriter, r *http.Request) {
 		if _, err := w.Write(text); err != nil || control.Flush() != nil {
 			return
 		}
+		_ = control.SetWriteDeadline(time.Time{}) // with HTTP/2, a deadline ends a silent stream too
 		select {
 		case <-r.Context().Done():
 			return

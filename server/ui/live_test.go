@@ -161,6 +161,45 @@ func TestU1AStreamEndsWithTheRightsOfItsCaller(t *testing.T) {
 	}
 }
 
+// TestU1ASilentStreamStaysOpen: with HTTP/2, a write deadline ends a stream on which nothing is written.
+func TestU1ASilentStreamStaysOpen(t *testing.T) {
+	s := newSite(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &deadlined{ResponseRecorder: httptest.NewRecorder(), flushed: make(chan struct{}, 1)}
+	ended := make(chan struct{})
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/ui/live?page=/ui/queues", nil)
+	r.RemoteAddr = "127.0.0.1:1"
+	go func() {
+		defer close(ended)
+		s.server.Handler().ServeHTTP(w, r)
+	}()
+	select {
+	case <-w.flushed:
+	case <-ended:
+	}
+	cancel()
+	<-ended
+	if !w.write.IsZero() {
+		t.Errorf("a stream that has been written to has the deadline %v", w.write)
+	}
+}
+
+// deadlined is a writer that remembers its write deadline.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	write   time.Time
+	flushed chan struct{} // receives after the first write
+}
+
+func (d *deadlined) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
+
+func (d *deadlined) Flush() {
+	select {
+	case d.flushed <- struct{}{}:
+	default:
+	}
+}
+
 func TestU1APageFollowsAgainAfterItsTabWasHidden(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

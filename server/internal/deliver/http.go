@@ -172,7 +172,11 @@ func (q *request) stream() {
 		if _, err := q.w.Write(data); err != nil {
 			return err
 		}
-		return control.Flush()
+		if err := control.Flush(); err != nil {
+			return err
+		}
+		_ = control.SetWriteDeadline(time.Time{}) // with HTTP/2, a deadline ends a silent stream too
+		return nil
 	}
 	d := q.document
 	w := d.watch(q.identity)
