@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -44,6 +45,48 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	p <- theirs
 	return ours, nil
+}
+
+// broken is a listener that fails when it is told to.
+type broken struct {
+	pipes
+	fail chan struct{}
+}
+
+func (b broken) Accept() (net.Conn, error) {
+	select {
+	case c := <-b.pipes:
+		return c, nil
+	case <-b.fail:
+		return nil, net.ErrClosed
+	}
+}
+
+// TestS9NoStreamOutlivesRun: also where Run ends because its listener fails.
+func TestS9NoStreamOutlivesRun(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, e *env) {
+		listener := broken{make(pipes), make(chan struct{})}
+		ended := make(chan error)
+		go func() { ended <- e.server.Run(t.Context(), listener) }()
+		e.client = &http.Client{Transport: &http.Transport{DialContext: listener.dial}}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		events := e.events(ctx, "?topics=pulse", "")
+		next(t, events, "pulse")
+		close(listener.fail)
+		if err := <-ended; !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		select {
+		case _, open := <-events:
+			if open {
+				t.Error("an event after the end of Run")
+			}
+		case <-time.After(time.Minute):
+			t.Error("the stream outlives Run")
+		}
+		cancel()
+	})
 }
 
 // TestS6NoChangeOutlivesRun: whoever runs the server closes its stores then.

@@ -212,7 +212,8 @@ func (s *Server) Closing() <-chan struct{} { return s.hub.Closing() }
 // drainTime bounds how long Run waits for requests in flight when it ends.
 const drainTime = 20 * time.Second
 
-// Run serves a listener until ctx ends, then lets requests in flight finish for up to 20 seconds. It closes the listener.
+// Run serves a listener until ctx ends or the listener fails, then lets requests in flight finish for up to 20 seconds. It closes
+// the listener.
 // Without identity it refuses a listener that other machines reach, unless Options.Insecure.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	if err := s.checkAddress(ctx, listener.Addr()); err != nil {
@@ -236,9 +237,9 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 			ended <- httpServer.Serve(listener)
 		}
 	}()
+	var reason error // why Serve ended
 	select {
-	case err := <-ended:
-		return fmt.Errorf("server: %w", err)
+	case reason = <-ended:
 	case <-ctx.Done():
 	}
 	s.Drain()
@@ -248,8 +249,11 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("server: requests were cut off: %w", err), httpServer.Close())
 	}
-	if ended := <-ended; !errors.Is(ended, http.ErrServerClosed) {
-		err = errors.Join(err, ended)
+	if reason == nil {
+		reason = <-ended
+	}
+	if !errors.Is(reason, http.ErrServerClosed) {
+		err = errors.Join(fmt.Errorf("server: %w", reason), err)
 	}
 	return err
 }
