@@ -127,18 +127,23 @@ func (f *stream) write(ctx context.Context) error {
 			text = append(text, t.text...)
 		}
 	}
-	if len(text) == 0 {
-		if time.Since(f.sent) < eventBeat {
-			return nil
-		}
-		text = []byte(": \n\n")
+	return f.sendOrBeat(text)
+}
+
+// sendOrBeat sends a text or, without one, a comment where the stream has long been silent.
+func (f *stream) sendOrBeat(text []byte) error {
+	switch {
+	case len(text) > 0:
+		return f.send(text)
+	case time.Since(f.sent) >= eventBeat:
+		return f.send([]byte(": \n\n"))
 	}
-	return f.send(text)
+	return nil
 }
 
 // newTransitions returns the transitions since the last ones. Those that the feed no longer has it sends, as they are read from the store.
 func (f *stream) newTransitions(ctx context.Context) ([]transition, error) {
-	for {
+	for !f.feed.server.draining() {
 		list, to, ok := f.feed.after(f.position)
 		if ok {
 			f.position = to
@@ -149,15 +154,14 @@ func (f *stream) newTransitions(ctx context.Context) ([]transition, error) {
 		_, err := eachTransition(ctx, f.feed.server.options.Audit, before, func(t transition) {
 			f.position, text = t.position, append(text, t.text...)
 		})
-		if len(text) > 0 {
-			if err := f.send(text); err != nil {
-				return nil, err
-			}
+		if err := f.sendOrBeat(text); err != nil {
+			return nil, err
 		}
 		if err != nil || f.position == before { // the store is away, or the feed has not looked yet
-			return nil, nil //nolint:nilerr // the next look repeats it
+			break // the next look repeats it
 		}
 	}
+	return nil, nil
 }
 
 var errReader = errors.New("the reader is gone or too slow")

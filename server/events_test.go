@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -140,6 +142,46 @@ func TestS7ASilentStreamStaysOpen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// longLog is an audit log of events that are no transitions, which takes a day to read.
+type longLog struct{ AuditStore }
+
+func (longLog) Tail(context.Context) (string, error) { return "86400", nil }
+
+func (longLog) Read(ctx context.Context, after string, visit func(string, []byte) error) error {
+	for at := positionOf(after) + 1; at <= 86400; at++ {
+		if err := wait.For(ctx, time.Second); err != nil {
+			return err
+		}
+		if err := visit(cursorOf(at), []byte("{}")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestS9AStreamThatCatchesUpEndsWhenTheServerDrains: until then a proxy sees that it is alive.
+func TestS9AStreamThatCatchesUpEndsWhenTheServerDrains(t *testing.T) {
+	inBubble(t, func(o *Options) { o.Audit = longLog{o.Audit} }, func(t *testing.T, e *env) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/events?topics=transitions", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+e.secret)
+		r.Header.Set("Last-Event-ID", "1")
+		w, ended := httptest.NewRecorder(), make(chan struct{})
+		go func() {
+			defer close(ended)
+			e.server.Handler().ServeHTTP(w, r)
+		}()
+		time.Sleep(12 * time.Hour)
+		e.server.Drain()
+		if !wait.Closed(ended, time.Hour) {
+			t.Error("the stream goes on")
+			<-ended
+		}
+		if w.Body.Len() == 0 {
+			t.Error("nothing was written in 12 hours")
+		}
+	})
 }
 
 func TestS7AStreamEndsWhenTheServerDrains(t *testing.T) {
