@@ -231,7 +231,8 @@ func (h *Hub) ServeReport(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		return // the client is gone
+		problem(w, http.StatusBadRequest, "the body could not be read")
+		return
 	}
 	report, err := protocol.ReadReport(data)
 	if err != nil {

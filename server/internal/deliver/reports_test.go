@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -197,15 +199,17 @@ func TestS9BadReportsAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		p.publish("shop", 3, nil)
 		for _, test := range []struct {
-			name, document, body string
-			status               int
+			name, document string
+			body           io.Reader
+			status         int
 		}{
-			{"no such document", "other", `{"client":"a","session":"s","applied":1,"staleness":0,"sequence":1}`, http.StatusNotFound},
-			{"invalid JSON", "shop", `{`, http.StatusUnprocessableEntity},
-			{"no client", "shop", `{"session":"s","applied":1,"staleness":0,"sequence":1}`, http.StatusUnprocessableEntity},
-			{"too large", "shop", strings.Repeat(" ", protocol.MaxReport+1), http.StatusRequestEntityTooLarge},
+			{"no such document", "other", strings.NewReader(`{"client":"a","session":"s","applied":1,"staleness":0,"sequence":1}`), http.StatusNotFound},
+			{"invalid JSON", "shop", strings.NewReader(`{`), http.StatusUnprocessableEntity},
+			{"no client", "shop", strings.NewReader(`{"session":"s","applied":1,"staleness":0,"sequence":1}`), http.StatusUnprocessableEntity},
+			{"too large", "shop", strings.NewReader(strings.Repeat(" ", protocol.MaxReport+1)), http.StatusRequestEntityTooLarge},
+			{"cut off or too slow", "shop", iotest.ErrReader(io.ErrUnexpectedEOF), http.StatusBadRequest},
 		} {
-			q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(test.body))
+			q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", test.body)
 			q.SetPathValue("name", test.document)
 			w := httptest.NewRecorder()
 			p.hub.ServeReport(w, q)
