@@ -141,7 +141,8 @@ func (q *request) poll(longest time.Duration) {
 	case <-w.changed(d):
 	case <-timer.C:
 	case <-q.hub.closed:
-	case <-q.r.Context().Done():
+	case <-q.r.Context().Done(): // the client is gone, or may not follow the document any more
+		q.w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	_ = http.NewResponseController(q.w).SetWriteDeadline(time.Now().Add(writeTimeout))

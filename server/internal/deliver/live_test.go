@@ -1,6 +1,7 @@
 package deliver_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"fmt"
 	"net/http"
@@ -82,6 +83,20 @@ func TestS4LongPollAnswersWithTheChange(t *testing.T) {
 		p.hub.Close()
 		if r := <-answers; r.StatusCode != http.StatusNotModified {
 			t.Errorf("while draining: %s", r.Status)
+		}
+	})
+}
+
+// TestS4ALongPollThatIsEndedSaysThatNothingIsNew: the token of its client was revoked.
+func TestS4ALongPollThatIsEndedSaysThatNothingIsNew(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		ctx, end := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, end)
+		w := httptest.NewRecorder()
+		p.hub.ServeLive(w, request(ctx, "shop", "If-None-Match", p.get("shop").Header.Get("ETag"), "Prefer", "wait=30"))
+		if w.Code != http.StatusNotModified {
+			t.Errorf("%d %q", w.Code, w.Body)
 		}
 	})
 }
