@@ -288,8 +288,12 @@ func TestS4BadRevisionsAreRefused(t *testing.T) {
 	another := envelope(3, 9, a)
 	another.Document = "other"
 	another.Sign(a)
+	large := envelope(3, 9, a)
+	large.Body = strings.Repeat(" ", 2*protocol.MaxEnvelope)
+	large.Sign(a)
 	for name, bad := range map[string]protocol.Envelope{
 		"tampered": tampered, "signed by another key": envelope(3, 9, b), "older": envelope(1, 9, a), "same number": envelope(2, 9, a), "another document": another,
+		"too large": large,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -214,5 +214,8 @@ func (f *follower) events(body *bufio.Reader, watchdog *time.Timer) (worked bool
 		}
 		worked = true
 	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return worked, fmt.Errorf("%w: an event is larger than %d bytes", policy.ErrPolicyFetchFailed, protocol.MaxEnvelope)
+	}
 	return worked, lines.Err()
 }
