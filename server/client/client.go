@@ -85,7 +85,7 @@ func (c *Client) Audit() *Audit { return &Audit{c} }
 const key = "tenet-server.request"
 
 const (
-	answerTime = time.Minute // until the headers of an answer, repetitions included; servers give up after 30 seconds
+	answerTime = time.Minute // until the headers of an answer, repetitions included, and between parts of it; servers give up after 30 seconds
 	maxAnswer  = 64 << 20
 	maxProblem = 1 << 20
 )
@@ -153,9 +153,31 @@ func withNames(path string) string {
 	return strings.Join(segments, "/")
 }
 
+// body is that of an answer. A read of it that takes longer than answerTime ends the request.
+type body struct {
+	io.ReadCloser
+	end func()
+}
+
+// Read implements io.Reader.
+func (b body) Read(p []byte) (int, error) {
+	late := time.AfterFunc(answerTime, b.end)
+	n, err := b.ReadCloser.Read(p)
+	if !late.Stop() && err != nil {
+		err = fmt.Errorf("the server has sent nothing for %s", answerTime)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b body) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
+
 // send sends a request. The caller closes the body of the answer, whose status is 2xx.
 func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
-	var body io.Reader
+	var content io.Reader
 	if call.Body != nil {
 		raw := &bytes.Buffer{}
 		to := json.NewEncoder(raw)
@@ -163,17 +185,17 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 		if err := to.Encode(call.Body); err != nil {
 			return nil, fmt.Errorf("%s: %w", call.name(), err)
 		}
-		body = raw
+		content = raw
 	}
 	target := c.base + withNames(call.Path)
 	if len(call.Query) > 0 {
 		target += "?" + call.Query.Encode()
 	}
-	r, err := http.NewRequestWithContext(ctx, call.Method, target, body)
+	r, err := http.NewRequestWithContext(ctx, call.Method, target, content)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", call.name(), netguard.Cause(err))
 	}
-	if body != nil {
+	if content != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if c.options.Token != "" {
@@ -187,7 +209,13 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 			r.Header.Set(name, value)
 		}
 	}
-	answer, err := c.http.Do(ctx, r, policy.ParseKey(key))
+	within, end := context.WithCancel(ctx)
+	answer, err := c.http.Do(within, r, policy.ParseKey(key))
+	if err != nil {
+		defer end()
+	} else {
+		answer.Body = body{answer.Body, end}
+	}
 	dial, _ := errors.AsType[*net.OpError](err)
 	switch {
 	case dial != nil && dial.Op == "dial":

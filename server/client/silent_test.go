@@ -1,12 +1,15 @@
 package client_test
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/testhttp"
 	"github.com/tenetdev/tenet/server/client"
 )
 
@@ -33,4 +36,28 @@ func TestAServerThatNeverAnswersIsGivenUpAfterAMinute(t *testing.T) {
 			t.Errorf("after %s: %v", took, err)
 		}
 	})
+}
+
+// TestAnAnswerThatBreaksOffIsGivenUpAfterAMinute: also that of a refusal.
+func TestAnAnswerThatBreaksOffIsGivenUpAfterAMinute(t *testing.T) {
+	for status, want := range map[int]string{http.StatusOK: "the server has sent nothing for 1m0s", http.StatusNotFound: "not from a Tenet server"} {
+		synctest.Test(t, func(t *testing.T) {
+			half := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, "{")
+				<-r.Context().Done()
+			})
+			c, err := client.New(client.Options{URL: "http://server", HTTP: &http.Client{Transport: testhttp.Transport{Handler: half}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			begun := time.Now()
+			_, err = c.Tokens(ctx)
+			if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), want) || took != time.Minute {
+				t.Errorf("%d: after %s: %v", status, took, err)
+			}
+		})
+	}
 }
