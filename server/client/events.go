@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -32,7 +33,8 @@ func (j *Jobs) Watch(ctx context.Context, o job.WatchOptions, visit func(job.Eve
 	w := &jobWatch{WatchOptions: o, client: j.client, visit: visit}
 	backoff := wait.Backoff{Min: watchPause, Max: watchLongest}
 	for ctx.Err() == nil {
-		readable, err := w.follow(ctx)
+		begun, from := time.Now(), w.After
+		err := w.follow(ctx)
 		problem, refused := errors.AsType[*Problem](err)
 		switch {
 		case w.stopped != nil:
@@ -41,10 +43,10 @@ func (j *Jobs) Watch(ctx context.Context, o job.WatchOptions, visit func(job.Eve
 		case refused && problem.Status < http.StatusInternalServerError && problem.Status != http.StatusTooManyRequests:
 			return asJob(err)
 		default:
-			if readable {
+			if w.After != from || time.Since(begun) > watchLongest { // otherwise the stream ended as soon as it began
 				backoff.Reset()
 			}
-			if o.Failing != nil && backoff.Failures() == 0 {
+			if o.Failing != nil && !w.away {
 				o.Failing(err)
 				w.away = true
 			}
@@ -63,8 +65,8 @@ type jobWatch struct {
 	away    bool  // Failing was called
 }
 
-// follow reads one stream until it ends, and reports whether it could be read.
-func (w *jobWatch) follow(ctx context.Context) (readable bool, err error) {
+// follow reads one stream until it ends.
+func (w *jobWatch) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	call := Call{Method: http.MethodGet, Path: "/v1/jobs/events", Accept: "text/event-stream"}
@@ -76,9 +78,12 @@ func (w *jobWatch) follow(ctx context.Context) (readable bool, err error) {
 	}
 	answer, err := w.client.send(ctx, call)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer answer.Body.Close()
+	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind != call.Accept {
+		return fmt.Errorf("%s: the answer is not a stream", call.name())
+	}
 	if w.away {
 		w.away = false
 		w.Failing(nil)
@@ -97,11 +102,11 @@ func (w *jobWatch) follow(ctx context.Context) (readable bool, err error) {
 		case "data": // every event stands on one line, and is of the type job
 			var e job.Event
 			if err := json.Unmarshal(value, &e); err != nil {
-				return false, fmt.Errorf("%s: the answer is not what the API describes", call.name())
+				return fmt.Errorf("%s: the answer is not what the API describes", call.name())
 			}
 			w.After, place = e.Position, e.Position
 			if w.stopped = w.visit(e); w.stopped != nil {
-				return true, w.stopped
+				return w.stopped
 			}
 		}
 	}
@@ -111,5 +116,5 @@ func (w *jobWatch) follow(ctx context.Context) (readable bool, err error) {
 	if err == nil {
 		err = errEnded
 	}
-	return !errors.Is(err, bufio.ErrTooLong), fmt.Errorf("%s: %w", call.name(), netguard.Cause(err))
+	return fmt.Errorf("%s: %w", call.name(), netguard.Cause(err))
 }

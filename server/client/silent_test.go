@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/testhttp"
+	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/client"
 )
 
@@ -57,6 +58,35 @@ func TestAnAnswerThatBreaksOffIsGivenUpAfterAMinute(t *testing.T) {
 			_, err = c.Tokens(ctx)
 			if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), want) || took != time.Minute {
 				t.Errorf("%d: after %s: %v", status, took, err)
+			}
+		})
+	}
+}
+
+// TestJ24AWatchAsksLessOftenWhileItsStreamsEndAtOnce: also where something else than a server answers.
+func TestJ24AWatchAsksLessOftenWhileItsStreamsEndAtOnce(t *testing.T) {
+	for _, kind := range []string{"text/event-stream", "text/html"} {
+		synctest.Test(t, func(t *testing.T) {
+			requests, failed := 0, 0
+			brief := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				requests++
+				w.Header().Set("Content-Type", kind)
+				_, _ = io.WriteString(w, ": \n\n")
+			})
+			c, err := client.New(client.Options{URL: "http://server", HTTP: &http.Client{Transport: testhttp.Transport{Handler: brief}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			o := job.WatchOptions{After: -1, Failing: func(err error) {
+				if err != nil {
+					failed++
+				}
+			}}
+			_ = c.Jobs().Watch(ctx, o, func(job.Event) error { return nil })
+			if requests > 400 || failed == 0 || kind == "text/html" && failed > 1 {
+				t.Errorf("%s: %d requests in 10 minutes, %d failures", kind, requests, failed)
 			}
 		})
 	}
