@@ -157,10 +157,13 @@ type statusError struct {
 	retryAfter time.Duration // 0 if the server did not say
 }
 
+// mostRetryAfter bounds what a server can ask for: one wrong header must not keep clients from later revisions.
+const mostRetryAfter = 300 // seconds
+
 func statusOf(answer *http.Response) *statusError {
 	e := &statusError{status: answer.StatusCode}
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		e.retryAfter = time.Duration(min(seconds, 3600)) * time.Second
+		e.retryAfter = time.Duration(min(seconds, mostRetryAfter)) * time.Second
 	}
 	return e
 }

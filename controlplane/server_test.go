@@ -38,10 +38,11 @@ type server struct {
 	requests map[string]int // by way
 
 	down, noStream, silentStream, noWait atomic.Bool
+	retryAfter                           string // in seconds, of answers while it is down
 }
 
 func newServer() *server {
-	return &server{changed: make(chan struct{}), requests: map[string]int{}}
+	return &server{changed: make(chan struct{}), requests: map[string]int{}, retryAfter: "20"}
 }
 
 func document(attempts int) string {
@@ -94,7 +95,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch {
 	case s.down.Load():
-		w.Header().Set("Retry-After", "20")
+		w.Header().Set("Retry-After", s.retryAfter)
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case r.Header.Get("Authorization") != "Bearer secret":
 		w.WriteHeader(http.StatusUnauthorized)
@@ -453,6 +454,23 @@ func TestS3WhatCannotBeUsedIsRefusedAndReported(t *testing.T) {
 		}
 		s.send(envelope(3, 4, signingKey('a')))
 		time.Sleep(10 * time.Second)
+		check(t, p, 4, nil)
+		closeProvider(t, p)
+	})
+}
+
+// TestS9AServerCannotSendItsClientsAwayForLong: a wrong Retry-After does not keep them from the next revision.
+func TestS9AServerCannotSendItsClientsAwayForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.send(envelope(1, 3, signingKey('a')))
+		p := follow(t, s.options())
+		s.retryAfter = "86400"
+		s.down.Store(true)
+		s.send(envelope(2, 4, signingKey('a'))) // ends the stream
+		time.Sleep(time.Minute)
+		s.down.Store(false)
+		time.Sleep(8 * time.Minute)
 		check(t, p, 4, nil)
 		closeProvider(t, p)
 	})
