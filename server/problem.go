@@ -148,6 +148,9 @@ func problems(_ huma.Context, _ string, v any) (any, error) {
 		return &e.Problem, nil
 	case *huma.ErrorModel:
 		p := &problem{Problem: api.Problem{Status: e.Status, Detail: e.Detail, Remedy: remedies[e.Status]}}
+		if e.Status == http.StatusRequestTimeout {
+			p.Detail = "the body did not arrive completely"
+		}
 		for _, d := range e.Errors {
 			p.fault(d.Location, d.Message)
 		}
@@ -160,5 +163,6 @@ var remedies = map[int]string{
 	http.StatusUnsupportedMediaType:  "send application/json",
 	http.StatusUnprocessableEntity:   "correct the fields that errors names; /v1/openapi.json describes them",
 	http.StatusRequestEntityTooLarge: "send less in one request",
+	http.StatusRequestTimeout:        "send the request again",
 	http.StatusBadRequest:            "correct the request; /v1/openapi.json describes it",
 }

@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -67,6 +70,26 @@ func TestS6EveryRefusalIsAProblemWithItsStatus(t *testing.T) {
 	}
 	if strings.Contains(e.log.String(), "panic") {
 		t.Error(e.log)
+	}
+}
+
+// TestS6ARequestThatIsCutOffIsNotTheServersFault, with a key and without.
+func TestS6ARequestThatIsCutOffIsNotTheServersFault(t *testing.T) {
+	e := newEnv(t, nil)
+	for path, want := range map[string]string{"/v1/jobs/search": "408", "/v1/jobs": "400"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(e.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{", path, e.secret)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(conn)
+		if text := string(answer); !strings.HasPrefix(text, "HTTP/1.1 "+want) || !strings.Contains(text, "problem+json") {
+			t.Errorf("%s: %s", path, text)
+		}
 	}
 }
 

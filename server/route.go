@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -204,7 +205,7 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 		// On a copy: of the request that net/http knows, it has to see whether the body was read to its end, as what is left of it
 		// would be taken for the next request.
 		r = r.WithContext(ctx)
-		r.Body = http.MaxBytesReader(connection, r.Body, o.MaxBodyBytes)
+		r.Body = body{http.MaxBytesReader(connection, r.Body, o.MaxBodyBytes)}
 		if o.public {
 			if err := s.take(ctx, "address:"+hostOf(r.RemoteAddr)); err != nil && !o.free {
 				s.problemOf(ctx, err).write(w)
@@ -233,6 +234,24 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, who)))
 	})
 }
+
+// body is a request's body. If it does not arrive completely, that is not the server's fault: the router answers 408, not 500, to errors
+// that are timeouts.
+type body struct{ io.ReadCloser }
+
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); err == nil || err == io.EOF || tooLarge {
+		return n, err
+	}
+	return n, cutOff{err}
+}
+
+// cutOff is a net.Error.
+type cutOff struct{ error }
+
+func (cutOff) Timeout() bool   { return true }
+func (cutOff) Temporary() bool { return true }
 
 // withoutCaller returns the context of a change, which goes on when its caller leaves: the store may make it all the same, and a
 // repetition has to know that. It ends with Run, after which the stores may be closed.
