@@ -107,6 +107,10 @@ func (p Program) Run(ctx context.Context) int {
 		err = Usagef("%w", err)
 		f, _ = errors.AsType[*Failure](err)
 	}
+	interrupt, interrupted := errors.AsType[command.Interrupt](context.Cause(ctx))
+	if interrupted && errors.Is(err, context.Canceled) && !errors.Is(err, interrupt) {
+		err = fmt.Errorf("%w: %w", interrupt, err)
+	}
 	a.fail(err)
 	if _, ok := errors.AsType[*usageError](err); ok && !a.Structured() {
 		if failed.Name() == "help" {
@@ -114,7 +118,7 @@ func (p Program) Run(ctx context.Context) int {
 		}
 		Fprintf(p.Stderr, "Run '%s --help' for usage.\n", failed.CommandPath())
 	}
-	if interrupt, ok := errors.AsType[command.Interrupt](context.Cause(ctx)); ok {
+	if interrupted {
 		return command.ExitCode(interrupt)
 	}
 	return f.Code
