@@ -41,7 +41,7 @@ type ServerOptions struct {
 	// ReportInterval is the time between reports of what calls did. Default 5 s.
 	ReportInterval time.Duration
 	// MinBackoff and MaxBackoff bound the waits, which double and are drawn at random, after failures. Defaults 500 ms and
-	// 30 s. A server can ask for up to five minutes with Retry-After, which are stretched by up to a half at random.
+	// 30 s. With Retry-After a server can ask for up to five minutes; up to half of that is added at random.
 	MinBackoff, MaxBackoff time.Duration
 	// Limits by surface, wider or narrower than the built-in ones, which apply to absent surfaces.
 	Limits map[policy.Surface]policy.Limits

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
-	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -24,12 +23,21 @@ type settler struct {
 	sending int           // settlements taken from the queue that the source has not answered yet
 	closed  bool          // the goroutine ends when the queue is empty
 	done    chan struct{} // closed when closed is set, for the extender
-	// extended is closed when the last extension has ended; nil before the first.
-	extended chan struct{}
+	// extension is the context of the last extension, which ends with it; nil before the first.
+	extension context.Context
 }
 
 // pending counts the settlements that the source has not taken yet.
 func (s *settler) pending() int { return len(s.acks) + len(s.nacks) + s.sending }
+
+// nackable counts the negative acknowledgements that can be sent now. They wait for an extension in progress, which would replace their
+// delays if it came afterwards.
+func (s *settler) nackable() int {
+	if s.extension != nil && s.extension.Err() == nil {
+		return 0
+	}
+	return len(s.nacks)
+}
 
 // giveBack is a delivery to give back to the source.
 type giveBack struct {
@@ -108,40 +116,36 @@ func (r *run) settle() {
 	}
 }
 
-// swap waits until the queue is not empty. It exchanges the queued acknowledgements for the list, which the source has answered, and
-// returns the number of queued negative acknowledgements too. It returns none when the queue is closed and empty.
+// swap waits until settlements can be sent. It exchanges the queued acknowledgements for the list, which the source has answered, and
+// returns the number of negative acknowledgements too. It returns none when the queue is closed and empty.
 func (r *run) swap(acks []Delivery) (_ []Delivery, nacks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.settler
 	s.sending -= len(acks)
 	r.intake.wake.Signal()
-	for s.pending() == 0 && !s.closed {
+	for len(s.acks)+s.nackable() == 0 && !(s.closed && len(s.nacks) == 0) {
 		s.wake.Wait()
 	}
 	s.acks, acks = acks[:0], s.acks
 	s.sending += len(acks)
-	return acks, len(s.nacks)
+	return acks, s.nackable()
 }
 
-// sendNack sends a queued negative acknowledgement, unless another goroutine has sent it. It waits for an extension in progress,
-// which would replace the delay if it came afterwards.
+// sendNack sends a queued negative acknowledgement, unless another goroutine has sent it or an extension has begun.
 func (r *run) sendNack(c *settleContext) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.settler
-	if len(s.nacks) == 0 {
+	if s.nackable() == 0 {
 		return
 	}
-	b, extended := s.nacks[0], s.extended
+	b := s.nacks[0]
 	s.nacks[0], s.nacks = giveBack{}, s.nacks[1:]
 	s.sending++
 	defer func() { s.sending-- }()
 	r.mu.Unlock()
 	defer r.mu.Lock()
-	if extended != nil {
-		wait.Closed(extended, settleTimeout)
-	}
 	r.nackNow(c.current(), b)
 }
 
@@ -266,20 +270,25 @@ func (r *run) extend() {
 		case <-tick.C:
 		}
 		r.extendHeld()
+		tick.Reset(every) // in between, negative acknowledgements are sent
 	}
 }
 
 func (r *run) extendHeld() {
+	ctx, cancel := context.WithTimeout(r.endless, settleTimeout)
+	defer cancel()
+	context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.settler.wake.Broadcast()
+	})
 	r.mu.Lock()
-	held, extended := r.unsettled(), make(chan struct{})
-	r.settler.extended = extended
+	held := r.unsettled()
+	r.settler.extension = ctx
 	r.mu.Unlock()
-	defer close(extended)
 	if len(held) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.endless, settleTimeout)
-	defer cancel()
 	errs := caught(len(held), func() []error { return r.extender.Extend(ctx, held) })
 	still := map[*Transaction]bool{} // not settled meanwhile
 	r.mu.Lock()

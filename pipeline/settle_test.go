@@ -148,6 +148,38 @@ func TestL11AnExtensionDoesNotReplaceADelay(t *testing.T) {
 	})
 }
 
+// stalled extends nothing until the engine gives an extension up, and notes when deliveries are acknowledged.
+type stalled struct {
+	*scripted
+	begun time.Time
+	acked map[string]time.Duration
+}
+
+func (s *stalled) Extend(ctx context.Context, held []pipeline.Delivery) []error {
+	<-ctx.Done()
+	return s.scripted.Extend(ctx, held)
+}
+
+func (s *stalled) Ack(ctx context.Context, done []pipeline.Delivery) []error {
+	for _, d := range done {
+		s.acked[d.Transaction.ID()] = time.Since(s.begun)
+	}
+	return s.scripted.Ack(ctx, done)
+}
+
+// TestL7AnAcknowledgementDoesNotWaitForAnExtension, nor for the failed deliveries that do.
+func TestL7AnAcknowledgementDoesNotWaitForAnExtension(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"*": {{takes: 6 * time.Second, err: errDown}}, "y": ok(7 * time.Second), "z": ok(time.Minute)}}
+		source := &stalled{newScripted(answer{ids: []string{"a", "b", "y", "z"}}, answer{err: pipeline.ErrEnd}), time.Now(), map[string]time.Duration{}}
+		source.every = 4 * time.Second
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(4, 4), quiet).Run(bg)
+		if took := source.acked["y"]; err != nil || took != 7*time.Second || len(source.nacked) != 2 {
+			t.Errorf("%+v, %v, acknowledged at %v, given back %v", summary, err, took, source.nacked)
+		}
+	})
+}
+
 // slow takes nine seconds for a negative acknowledgement.
 type slow struct{ *scripted }
 

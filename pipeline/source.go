@@ -43,8 +43,8 @@ type Nacker interface {
 // Extender is a source that takes deliveries back by itself after a time.
 type Extender interface {
 	// Extend extends the deadlines of deliveries, waiting ones included. It returns an error for each, in their order, or nil
-	// if all were extended, and must not keep the slice. The engine does not call Nack for any of them before Extend has returned,
-	// or half a minute has passed.
+	// if all were extended, and must not keep the slice. The engine does not call Nack for any of them before Extend has returned
+	// or its context has ended, after half a minute.
 	Extend(ctx context.Context, held []Delivery) []error
 	// ExtendEvery is how often the engine has to call Extend; 0 or less for never.
 	ExtendEvery() time.Duration

@@ -213,8 +213,7 @@ func (s *Server) Closing() <-chan struct{} { return s.hub.Closing() }
 const drainTime = 20 * time.Second
 
 // Run serves a listener until ctx ends or the listener fails, then lets requests in flight finish for up to 20 seconds. It closes
-// the listener.
-// Without identity it refuses a listener that other machines reach, unless Options.Insecure.
+// the listener. Without identity it refuses a listener that other machines reach, unless Options.Insecure.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	if err := s.checkAddress(ctx, listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())

@@ -19,8 +19,8 @@ import (
 type SinkOptions struct {
 	// Format defaults to the format of the path's extension, as for sources.
 	Format Format
-	// Append adds to the file itself, unless it ends inside the quotes of a row of CSV. Without it the sink writes path.part, which
-	// Close renames to path.
+	// Append adds to the file itself. [OpenSink] refuses a CSV file that ends inside quotes. Without it the sink writes path.part,
+	// which Close renames to path.
 	Append bool
 	// Replace lets Close replace an existing file. Without it [OpenSink] returns an error for such a file, and so does Close if
 	// the file has appeared since; path.part then keeps the records.

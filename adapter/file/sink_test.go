@@ -178,7 +178,6 @@ func TestL3AnUnwritableTransactionIsAPermanentError(t *testing.T) {
 	}
 }
 
-// TestCSVColumnsCanBeReadBack checks that a sink accepts no header that a source would refuse.
 // TestL11NothingIsAppendedInsideQuotes: rows after the half of a row that a crash has left would be a part of its last cell.
 func TestL11NothingIsAppendedInsideQuotes(t *testing.T) {
 	for _, text := range []string{"a,b\n1,\"x", "a,b\n1,\"x\n", "a,b\n1,\"x\"\"", "a,b\n1,\"x\ny\n"} {
@@ -194,6 +193,7 @@ func TestL11NothingIsAppendedInsideQuotes(t *testing.T) {
 	}
 }
 
+// TestCSVColumnsCanBeReadBack checks that a sink accepts no header that a source would refuse.
 func TestCSVColumnsCanBeReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.csv")
 	for _, columns := range [][]string{{"a", "a"}, {"a", ""}} {

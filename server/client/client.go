@@ -153,7 +153,7 @@ func withNames(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// body is that of an answer. A read of it that takes longer than answerTime ends the request.
+// body is the body of an answer. A read that takes longer than answerTime ends the request.
 type body struct {
 	io.ReadCloser
 	end func()

@@ -97,10 +97,13 @@ func (c *conn) connected(ctx context.Context) error {
 
 // more reports whether the consumer has messages that it may deliver now.
 func (c *conn) more(ctx context.Context) (bool, error) {
-	ctx, cancel := c.bounded(ctx)
+	within, cancel := context.WithTimeout(ctx, c.o.Timeout/4) // leaves time to ask again
 	defer cancel()
-	found, err := c.js.Consumer(ctx, c.o.Stream, c.o.Consumer)
-	if err != nil {
+	found, err := c.js.Consumer(within, c.o.Stream, c.o.Consumer)
+	switch {
+	case err != nil && within.Err() != nil && ctx.Err() == nil:
+		return false, fmt.Errorf("%w: %w", errLost, err) // the client does not notice that it lost a request
+	case err != nil:
 		return false, kind.Wrap("fetch", err)
 	}
 	info := found.CachedInfo()

@@ -27,7 +27,7 @@ const (
 	mostPull    = 10_000       // messages of one request
 	mostAnswers = 4 * mostPull // buffered: answers to abandoned requests arrive late
 
-	// underWay is how long a request that must not wait does. While a consumer is at its max_ack_pending, the server does not answer
+	// underWay is how long a request without a wait stays open. While a consumer is at its max_ack_pending, the server does not answer
 	// requests without an expiry.
 	underWay = 20 * time.Millisecond
 )
@@ -58,11 +58,13 @@ func (p *pulls) pull(ctx context.Context, c *conn, n int, expires time.Duration)
 			end = time.Now().Add(c.o.Timeout)
 		}
 		if len(got) == 0 && err == nil && expires < underWay && time.Now().Before(end) {
-			more, err := c.more(ctx)
-			if more && err == nil { // the request expired before the server sent the messages
+			var more bool
+			if more, err = c.more(ctx); err == nil && !more {
+				return nil, nil
+			}
+			if more { // the request expired before the server sent the messages
 				continue
 			}
-			return nil, err
 		}
 		pause := backoff.Failed()
 		if len(got) > 0 || !passes(err) || time.Now().Add(pause).After(end) {
@@ -107,6 +109,7 @@ func (p *pulls) ask(ctx context.Context, c *conn, n int, expires time.Duration) 
 		case m := <-p.answers:
 			if m.Reply != "" {
 				list = append(list, m)
+				silence.Reset(underWay) // an earlier request may have got it, and this one may still wait
 				continue
 			}
 			if m.Subject == reply {
@@ -120,6 +123,9 @@ func (p *pulls) ask(ctx context.Context, c *conn, n int, expires time.Duration) 
 		case <-ctx.Done():
 			return list, ctx.Err()
 		case <-silence.C:
+			if len(list) > 0 {
+				return list, nil
+			}
 			return list, fmt.Errorf("nats: fetch: no answer within %v: %w", c.o.Timeout, context.DeadlineExceeded)
 		}
 	}

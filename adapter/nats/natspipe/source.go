@@ -88,9 +88,10 @@ func (s *Source) bind(ctx context.Context) error {
 	return s.pulls.open(s.nc, s.o)
 }
 
-// Fetch implements pipeline.Source. It asks once, for the messages that are there or the first that arrive. While the
-// connection is lost or the server does not answer, it tries for up to Options.Timeout before it fails, so an empty result
-// means that there are no messages, or that the consumer is at its max_ack_pending. An empty fetch that must not wait takes 20 ms.
+// Fetch implements pipeline.Source. It asks for the messages that are there or the first that arrive, and again if the request was
+// lost. While the connection is lost or the server does not answer, it tries for up to Options.Timeout before it fails, so an empty
+// result means that there are no messages, or that the consumer is at its max_ack_pending. An empty fetch without a wait takes at
+// least 20 ms and makes a second request.
 func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
 	if r.Max < 1 {
 		return nil, nil

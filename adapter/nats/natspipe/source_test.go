@@ -98,7 +98,7 @@ func TestL5AFetchOutlivesItsConnection(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	o := n.stream(t, "orders")
-	o.AckWait, o.Timeout = time.Minute, time.Minute
+	o.AckWait, o.Timeout = slow, time.Minute
 	proxy := natstest.Between(t, n.Server)
 	s, err := natspipe.OpenSource(t.Context(), proxy.URL(), o)
 	must(t, err)
@@ -120,13 +120,13 @@ func TestL5AFetchOutlivesItsConnection(t *testing.T) {
 		_, err = s.Fetch(t.Context(), pipeline.FetchRequest{Max: 5, Wait: time.Hour})
 		fetched <- err
 	}()
-	requested(t, n, o)
+	requested(t, n, o, 1)
 	proxy.Cut()
 	put(t, n, o, plain(3)[2:])
 	if err := <-fetched; err != nil {
 		t.Error(err)
 	}
-	requested(t, n, o)
+	requested(t, n, o, 1)
 	must(t, s.Close())
 	if err := <-fetched; !errors.Is(err, natspipe.ErrClosed) {
 		t.Errorf("a fetch whose source was closed: %v", err)
@@ -136,14 +136,57 @@ func TestL5AFetchOutlivesItsConnection(t *testing.T) {
 	}
 }
 
-// requested waits until a request waits for messages.
-func requested(t *testing.T, n node, o natspipe.Options) {
+// TestL5AMessageForAnEarlierRequestIsNotHeldBack: the server still has the request of a fetch that was cancelled, or lost its connection.
+func TestL5AMessageForAnEarlierRequestIsNotHeldBack(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	o := n.stream(t, "orders")
+	o.AckWait = 2 * slow
+	s := openSource(t, n, o)
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		requested(t, n, o, 1)
+		cancel()
+	}()
+	if _, err := s.Fetch(ctx, pipeline.FetchRequest{Max: 5, Wait: time.Hour}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	go func() {
+		requested(t, n, o, 2)
+		put(t, n, o, plain(1))
+	}()
+	begin := time.Now()
+	got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 5, Wait: 4 * slow})
+	if took := time.Since(begin); err != nil || len(got) != 1 || took > o.AckWait {
+		t.Errorf("%d, %v after %v", len(got), err, took)
+	}
+}
+
+// TestL6ALostQuestionIsAskedAgain: an empty fetch asks whether there are messages that the consumer may deliver.
+func TestL6ALostQuestionIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	o := n.stream(t, "orders")
+	o.Timeout = slow
+	proxy := natstest.Between(t, n.Server)
+	s, err := natspipe.OpenSource(t.Context(), proxy.URL(), o)
+	must(t, err)
+	defer s.Close()
+	proxy.CutOn("CONSUMER.INFO", true)
+	if got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 5}); len(got) > 0 || err != nil {
+		t.Errorf("%d, %v", len(got), err)
+	}
+}
+
+// requested waits until as many requests wait for messages.
+func requested(t *testing.T, n node, o natspipe.Options, requests int) {
 	t.Helper()
 	js := n.js(t)
-	natstest.Eventually(t, "a request waits", func() bool {
+	natstest.Eventually(t, "requests wait", func() bool {
 		c, err := js.Consumer(t.Context(), o.Stream, natspipe.DefaultConsumer)
 		must(t, err)
-		return c.CachedInfo().NumWaiting > 0
+		return c.CachedInfo().NumWaiting >= requests
 	})
 }
 
