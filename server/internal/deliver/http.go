@@ -142,7 +142,7 @@ func (q *request) poll(longest time.Duration) {
 	case <-timer.C:
 	case <-q.hub.closed:
 	case <-q.r.Context().Done(): // the client is gone, or may not follow the document any more
-		q.w.WriteHeader(http.StatusNotModified)
+		problem(q.w, http.StatusUnauthorized, "this client may not follow the document any more")
 		return
 	}
 	_ = http.NewResponseController(q.w).SetWriteDeadline(time.Now().Add(writeTimeout))

@@ -87,15 +87,15 @@ func TestS4LongPollAnswersWithTheChange(t *testing.T) {
 	})
 }
 
-// TestS4ALongPollThatIsEndedSaysThatNothingIsNew: the token of its client was revoked.
-func TestS4ALongPollThatIsEndedSaysThatNothingIsNew(t *testing.T) {
+// TestS4ALongPollThatIsEndedIsRefused: the token of its client was revoked.
+func TestS4ALongPollThatIsEndedIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		p.publish("shop", 3, nil)
 		ctx, end := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, end)
 		w := httptest.NewRecorder()
 		p.hub.ServeLive(w, request(ctx, "shop", "If-None-Match", p.get("shop").Header.Get("ETag"), "Prefer", "wait=30"))
-		if w.Code != http.StatusNotModified {
+		if w.Code != http.StatusUnauthorized {
 			t.Errorf("%d %q", w.Code, w.Body)
 		}
 	})
