@@ -3,6 +3,7 @@ package sqlite
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,9 @@ func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
 	}
 	if err == nil || stored == 0 {
 		t.Fatalf("%d jobs on a disk of 100 pages, %v", stored, err)
+	}
+	if text := err.Error(); !strings.Contains(text, db.path+": the disk is full or fails: make room") {
+		t.Errorf("the error names neither the file nor a remedy: %s", text)
 	}
 	list, err := db.jobs.Claim(t.Context(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 1}}, Lease: time.Minute})
 	if err != nil || len(list) != 1 {

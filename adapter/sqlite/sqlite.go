@@ -268,6 +268,7 @@ const (
 	codeReadOnly = 8
 	codeIOErr    = 10
 	codeCorrupt  = 11
+	codeFull     = 13
 	codeCantOpen = 14
 	codeNotDB    = 26
 )
@@ -310,6 +311,8 @@ func (db *DB) wrap(what string, err error) error {
 		return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrBusy, err)
 	case codeReadOnly, codeCantOpen:
 		return fmt.Errorf("sqlite: %s: %s: %s (%w)", what, db.path, unwritable(db.path), err)
+	case codeFull, codeIOErr:
+		return fmt.Errorf("sqlite: %s: %s: the disk is full or fails: make room for the file and the -wal and -shm beside it, or check the disk (%w)", what, db.path, err)
 	case codeNotDB, codeCorrupt:
 		return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrNotDatabase, err)
 	case codeError:
