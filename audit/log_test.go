@@ -402,6 +402,9 @@ func TestA2CloseEndsWithItsContext(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "4 events were not stored") || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("close: %v", err)
 		}
+		if cause := l.Stats().Failing; cause == nil || !errors.Is(err, cause) {
+			t.Errorf("close: %v, without the sink's error: %v", err, cause)
+		}
 		if n := l.Stats().Lost; n != 4 {
 			t.Errorf("%d lost", n)
 		}

@@ -317,7 +317,8 @@ func (w *writer) close(ctx context.Context) error {
 		<-w.done
 	}
 	if w.unstored > 0 {
-		return errors.Join(fmt.Errorf("audit: %d events were not stored when the log was closed", w.unstored), context.Cause(ctx))
+		cause := *w.storer.failing.Load() // a batch is given up only after the sink failed
+		return errors.Join(fmt.Errorf("audit: %d events were not stored when the log was closed: %w", w.unstored, cause), context.Cause(ctx))
 	}
 	return nil
 }
