@@ -21,7 +21,7 @@ type show struct {
 
 // showUI serves a store's web UI until it is closed.
 func showUI(ctx context.Context, a *cli.App, address string, all *open.All) (*show, error) {
-	log, closeLog, err := open.LogOn(ctx, all.Log, func() error { return nil })
+	log, closeLog, err := open.LogOn(ctx, a, all.Log, func() error { return nil })
 	if err != nil {
 		return nil, err
 	}

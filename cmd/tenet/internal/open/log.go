@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/observe"
 )
 
 // LogFlag adds --audit to a command; what is the beginning of its usage text.
@@ -38,18 +39,18 @@ func Log(ctx context.Context, a *cli.App, url string) (log *audit.Log, closeLog 
 		if err != nil {
 			return nil, nil, fmt.Errorf("--audit %s: %w", url, cli.NotMade(at.path, err))
 		}
-		return LogOn(ctx, sink, sink.Close)
+		return LogOn(ctx, a, sink, sink.Close)
 	}
 	s, err := Records(ctx, a, r, true)
 	if err != nil {
 		return nil, nil, err
 	}
-	return LogOn(ctx, s.Audit, func() error { return errors.Join(s.Audit.Close(), s.Close()) })
+	return LogOn(ctx, a, s.Audit, func() error { return errors.Join(s.Audit.Close(), s.Close()) })
 }
 
-// LogOn opens an audit log on a sink that closeSink closes.
-func LogOn(ctx context.Context, sink audit.Sink, closeSink func() error) (*audit.Log, func() error, error) {
-	log, err := audit.Open(ctx, sink, audit.Options{})
+// LogOn opens an audit log on a sink that closeSink closes. It logs when the sink begins to fail: nothing starts meanwhile.
+func LogOn(ctx context.Context, a *cli.App, sink audit.Sink, closeSink func() error) (*audit.Log, func() error, error) {
+	log, err := audit.Open(ctx, sink, audit.Options{Reports: observe.Slog(a.Logger(a.Stderr, false))})
 	if err != nil {
 		return nil, nil, errors.Join(err, closeSink())
 	}

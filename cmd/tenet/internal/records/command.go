@@ -104,7 +104,7 @@ func (f *recordTarget) recorded(ctx context.Context, a *cli.App, s *open.RecordS
 	case f.audit != "":
 		log, closeLog, err = open.Log(ctx, a, f.audit)
 	case s.Audit != nil:
-		log, closeLog, err = open.LogOn(ctx, s.Audit, s.Audit.Close)
+		log, closeLog, err = open.LogOn(ctx, a, s.Audit, s.Audit.Close)
 	default:
 		return cli.Usagef("this store has no audit log; name one with --audit")
 	}

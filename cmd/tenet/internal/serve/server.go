@@ -148,7 +148,7 @@ func (f *serverFlags) log(ctx context.Context, a *cli.App, all *open.All) (*audi
 	case f.audit != "":
 		return open.Log(ctx, a, f.audit)
 	}
-	return open.LogOn(ctx, all.Log, func() error { return nil })
+	return open.LogOn(ctx, a, all.Log, func() error { return nil })
 }
 
 // tls reads the certificate.

@@ -42,10 +42,13 @@ type keeper interface {
 var _ keeper = (*client.Client)(nil)
 
 // ofStore keeps tokens in a store.
-type ofStore struct{ *open.All }
+type ofStore struct {
+	*open.All
+	app *cli.App
+}
 
 func (s ofStore) put(ctx context.Context, o audit.Operation) (err error) {
-	log, closeLog, err := open.LogOn(ctx, s.Log, func() error { return nil })
+	log, closeLog, err := open.LogOn(ctx, s.app, s.Log, func() error { return nil })
 	if err != nil {
 		return err
 	}
@@ -110,7 +113,7 @@ func withKeeper(ctx context.Context, a *cli.App, o open.Options, f func(keeper) 
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(ofStore{all}), all.Close())
+	return errors.Join(f(ofStore{all, a}), all.Close())
 }
 
 // scopesOf checks scopes of a flag.
