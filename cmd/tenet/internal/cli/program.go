@@ -90,6 +90,7 @@ type App struct {
 	Color, Config       string
 	LogFormat, LogLevel string
 	stdinTaken          bool
+	out                 output
 }
 
 // Run runs the command line until ctx ends, and returns its exit code. If the cause of ctx is a command.Interrupt, running
@@ -99,6 +100,9 @@ func (p Program) Run(ctx context.Context) int {
 	root := a.Root()
 	root.SetArgs(p.Args)
 	failed, err := root.ExecuteContextC(ctx)
+	if a.out.err != nil {
+		err = Fail(ExitFailed, a.out.err)
+	}
 	if err == nil {
 		return 0
 	}
@@ -124,6 +128,21 @@ func (p Program) Run(ctx context.Context) int {
 	return f.Code
 }
 
+// output is stdout as cobra writes to it: help, --version and completions. It keeps the first error, which cobra ignores or
+// returns like a usage error.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	n, err := o.Writer.Write(text)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
 // Root builds the tree of commands.
 func (a *App) Root() *cobra.Command {
 	root := Group("tenet", "Run work that can fail under policies that are data", `Tenet runs work that can fail under policies that are data: a document says how often, how fast and for
@@ -143,7 +162,8 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 4 a threshold fired, 
   tenet policy check policies.yaml
   tenet demo`
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetOut(a.Stdout)
+	a.out.Writer = a.Stdout
+	root.SetOut(&a.out)
 	root.SetErr(a.Stderr)
 	root.Version = VersionOf().String()
 	root.SetVersionTemplate("{{.Version}}\n")
