@@ -61,7 +61,11 @@ func (c *Command) Run(ctx context.Context) error {
 	began := time.Now()
 	group, err := procgroup.Start(cmd)
 	if err != nil {
-		return classify.Permanent(&StartError{Name: c.Argv[0], err: err})
+		start := &StartError{Name: c.Argv[0], err: err}
+		if start.temporary() {
+			return start
+		}
+		return classify.Permanent(start)
 	}
 	feed.start(cancel)
 	stopped := false

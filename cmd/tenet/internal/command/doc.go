@@ -10,7 +10,7 @@
 //
 //	*ExitError       it ended with another code, or by a signal
 //	*TimeoutError    its time was up: the whole group was stopped
-//	*StartError      it could not be started; never retried
+//	*StartError      it could not be started; retried only where the machine lacked descriptors, processes or memory
 //	Interrupt        the caller was told to stop by a signal, which was handed on to the group
 //	ErrInputTooLong  more came in than is kept for a repetition; never retried
 //

@@ -81,6 +81,12 @@ func (e *StartError) notFound() bool {
 	return errors.Is(e.err, exec.ErrNotFound) || errors.Is(e.err, fs.ErrNotExist)
 }
 
+// temporary reports whether the machine lacked descriptors, processes or memory.
+func (e *StartError) temporary() bool {
+	cause, ok := errors.AsType[syscall.Errno](e.err)
+	return ok && (cause.Temporary() || cause == syscall.ENOMEM)
+}
+
 // Interrupt is the signal that stopped the caller. As the cause of the call's context it is passed on to the process group of
 // the running attempt.
 type Interrupt struct{ Signal syscall.Signal }
