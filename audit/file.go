@@ -47,6 +47,7 @@ type FileSink struct {
 	tail    position // the end of the last line
 	segment uint64
 	heads   map[string]Head
+	unsaved bool // the heads of the earlier segments, because the disk was full
 	buffer  []byte
 	timer   *time.Timer // runs while something is not durable yet
 	failed  error       // of a background sync
@@ -127,7 +128,13 @@ func (s *FileSink) Segment(context.Context) (uint64, error) {
 	s.file.Close()
 	s.file, s.size = nil, 0
 	s.segment++
-	return s.segment, s.names.saveHeads(s.segment, s.heads)
+	return s.segment, s.saveHeads()
+}
+
+func (s *FileSink) saveHeads() error {
+	err := s.names.saveHeads(s.segment, s.heads)
+	s.unsaved = err != nil
+	return err
 }
 
 // Append implements [Sink].
@@ -140,6 +147,11 @@ func (s *FileSink) Append(_ context.Context, entries []Entry) error {
 	if err := s.failed; err != nil {
 		s.failed = nil
 		return err
+	}
+	if s.unsaved { // the earlier segments may be moved away once another follows them
+		if err := s.saveHeads(); err != nil {
+			return err
+		}
 	}
 	if s.file == nil {
 		if err := s.openSegment(); err != nil {
