@@ -88,6 +88,9 @@ func Create(path string) error {
 func create(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, private)
 	if err != nil {
+		if info, statErr := os.Lstat(path); statErr == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return nil, fmt.Errorf("%s is a symbolic link, and no file is created through a link: %w", path, err)
+		}
 		return nil, err
 	}
 	if err := file.Chmod(private); err != nil { // the umask may have taken bits away
