@@ -144,6 +144,24 @@ func TestS7ASilentStreamStaysOpen(t *testing.T) {
 	}
 }
 
+func TestS7NginxDoesNotHoldAStreamBack(t *testing.T) {
+	e := newEnv(t, nil)
+	for _, path := range []string{"/v1/events", "/v1/jobs/events", "/v1/documents/mail/live"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+e.secret)
+		answer, err := e.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Header.Get("X-Accel-Buffering") != "no" {
+			t.Errorf("%s: %v", path, answer.Header)
+		}
+		cancel()
+		_ = answer.Body.Close()
+	}
+}
+
 // longLog is an audit log of events that are no transitions, which takes a day to read.
 type longLog struct{ AuditStore }
 

@@ -226,6 +226,7 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 			return
 		}
 		if o.stream {
+			w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
 			var end context.CancelFunc
 			ctx, end = context.WithCancel(ctx)
 			defer end()

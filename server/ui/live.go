@@ -95,6 +95,7 @@ func (u *UI) serveLive(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold updates back
 	control := http.NewResponseController(w)
 	beat := time.NewTicker(liveBeat)
 	defer beat.Stop()

@@ -29,8 +29,8 @@ func (s *site) watch(ctx context.Context, path string) (next func() string) {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = answer.Body.Close() })
-	if answer.StatusCode != http.StatusOK {
-		s.t.Fatalf("%s: %s", path, answer.Status)
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("X-Accel-Buffering") != "no" { // nginx would hold updates back
+		s.t.Fatalf("%s: %s %v", path, answer.Status, answer.Header)
 	}
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, 4<<20)

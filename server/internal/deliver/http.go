@@ -164,7 +164,6 @@ func (q *request) stream() {
 	header := q.w.Header()
 	header.Set("Content-Type", protocol.TypeStream)
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
 	control := http.NewResponseController(q.w)
 	send := func(data []byte) error {
 		if err := control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
