@@ -21,8 +21,8 @@ import (
 type RemoteOptions struct {
 	// URL of the control plane, without /policies: https://host[:port][/path].
 	URL string
-	// Client for requests. Default a new http.Client on http.DefaultTransport. Redirects are not followed unless the client
-	// sets CheckRedirect.
+	// Client for requests. Default a new http.Client on http.DefaultTransport, but an HTTP/2 connection that is dead is given up within
+	// 30 s. Redirects are not followed unless the client sets CheckRedirect.
 	Client *http.Client
 	// Token is sent as a bearer token. It never appears in errors or logs.
 	Token string

@@ -24,8 +24,8 @@ type ServerOptions struct {
 	URL, Document string
 	// Token is sent as a bearer token. It never appears in errors or logs.
 	Token string
-	// Client for requests. Default a new http.Client on http.DefaultTransport. Redirects are not followed unless the client
-	// sets CheckRedirect. Its Timeout cuts streams off, which the provider survives.
+	// Client for requests. Default a new http.Client on http.DefaultTransport, but an HTTP/2 connection that is dead is given up within
+	// 30 s. Redirects are not followed unless the client sets CheckRedirect. Its Timeout cuts streams off, which the provider survives.
 	Client *http.Client
 	// ClientID names this program to the server, which chooses clients for rollouts by it. It should stay the same across
 	// restarts. Default the host's name and a random number, kept in the file at CachePath.

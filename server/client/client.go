@@ -30,7 +30,8 @@ type Options struct {
 	URL string
 	// Token is sent with every request. Empty for a server that knows no tokens.
 	Token string
-	// HTTP sends the requests. Default: http.DefaultTransport. Redirects are not followed: they could carry the token elsewhere.
+	// HTTP sends the requests. Default: http.DefaultTransport, but an HTTP/2 connection that is dead is given up within 30 s. Redirects
+	// are not followed: they could carry the token elsewhere.
 	HTTP *http.Client
 	// MaxAttempts is how often a request that may be repeated is sent, within one minute. Default 4.
 	MaxAttempts int
