@@ -137,12 +137,15 @@ func (s *Server) documentRoutes() {
 // revisionTag is the entity tag of a document: the revision in force.
 func revisionTag(number int64) string { return strconv.Quote(strconv.FormatInt(number, 10)) }
 
+// strong returns an entity tag as the server wrote it: proxies that compress an answer make its tag weak.
+func strong(tag string) string { return strings.TrimPrefix(tag, "W/") }
+
 // baseOf reads the revision that a change replaces.
 func baseOf(tag string) (int64, error) {
 	if tag == "*" {
 		return documents.AnyBase, nil
 	}
-	number, err := strconv.ParseInt(strings.Trim(tag, `"`), 10, 64)
+	number, err := strconv.ParseInt(strings.Trim(strong(tag), `"`), 10, 64)
 	if err != nil || number < 0 {
 		return 0, fmt.Errorf(`%w: If-Match: write the revision that is replaced, such as "7", or *`, errInvalid)
 	}

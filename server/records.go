@@ -94,7 +94,7 @@ func (s *Server) getRecord(ctx context.Context, in *recordName) (*recordAnswer, 
 // claimed returns the record of a key if it is under the claim that the caller has seen.
 func (s *Server) claimed(ctx context.Context, id api.RecordID, tag string) (idempotency.Record, error) {
 	r, err := s.recordOf(ctx, id.ID())
-	if err == nil && tag != api.ClaimTag(r.Claim()) {
+	if err == nil && strong(tag) != api.ClaimTag(r.Claim()) {
 		err = idempotency.ErrFenced
 	}
 	return r, err

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
@@ -98,6 +99,25 @@ func TestS6TheSameKeyForAnotherRequestIsAMismatch(t *testing.T) {
 	e.enqueue(api.NewJobRequest{Type: "t"})
 	if r := e.change(http.MethodPost, "/v1/jobs", "key-t", api.Enqueue{Jobs: []api.NewJobRequest{{Type: "u"}}}); r.status != 422 {
 		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+// TestS6ATagIsKnownAfterAProxyHasCompressedTheAnswer: nginx writes W/ before the tags of such answers.
+func TestS6ATagIsKnownAfterAProxyHasCompressedTheAnswer(t *testing.T) {
+	e := newEnv(t, nil)
+	publish := call{method: http.MethodPost, path: "/v1/documents/pay/revisions", body: api.Publish{Body: fmt.Sprintf(documentText, 3)}, header: map[string]string{"If-Match": "*"}}
+	e.do(publish)
+	if _, err := e.db.Idempotency().Begin(t.Context(), idempotency.BeginRequest{ID: idempotency.ID{Key: "k"}, Owner: "o", Lease: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for path, change := range map[string]call{
+		"/v1/documents/pay":            publish,
+		"/v1/idempotency/record?key=k": {method: http.MethodPost, path: "/v1/idempotency/clear", body: api.RecordID{Key: "k"}},
+	} {
+		change.header = map[string]string{"If-Match": "W/" + e.get(path).header.Get("ETag")}
+		if r := e.do(change); r.status >= 300 {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
 	}
 }
 
