@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -98,6 +100,34 @@ func TestS4ARunFollowsADocumentOfAServerAndReports(t *testing.T) {
 	}
 	if code, errs := run(env, "server:"+address+"/shop", "--policy-key", "x"); code != cli.ExitUsage {
 		t.Errorf("a bad key: code %d: %s", code, errs)
+	}
+}
+
+// TestS4ACommandStartsBehindAProxyThatHoldsStreamsBack: it falls back to a GET after 10 s.
+func TestS4ACommandStartsBehindAProxyThatHoldsStreamsBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 10 s")
+	}
+	t.Parallel()
+	address, _ := documentServer(t)
+	target, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass := httputil.NewSingleHostReverseProxy(target)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept") == protocol.TypeStream {
+			<-r.Context().Done()
+			return
+		}
+		time.Sleep(200 * time.Millisecond) // the way of the request and its answer
+		pass.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	env := map[string]string{"TENET_TOKEN": "secret-token"}
+	code, _, errs := runIn(t.Context(), env, "", "run", "--policy", "server:"+proxy.URL+"/shop", "--timeline", "text", "--", "false")
+	if code != 1 || !strings.Contains(errs, "2 attempts") {
+		t.Errorf("code %d: %s", code, errs)
 	}
 }
 

@@ -69,8 +69,9 @@ func (a *App) FollowDocument(ctx context.Context, d Document, log *slog.Logger, 
 	return file, document.Set, err
 }
 
-// firstDocumentTimeout is how long a command waits for the first document of a server.
-const firstDocumentTimeout = 10 * time.Second
+// firstDocumentTimeout is how long a command waits for the first document of a server. After 10 s, a provider whose stream a proxy holds
+// back falls back to a GET.
+const firstDocumentTimeout = 20 * time.Second
 
 func (a *App) followServer(ctx context.Context, d Document, log *slog.Logger, changed func(*policy.Set)) (policy.Provider, *policy.Set, error) {
 	address := strings.TrimPrefix(d.Path, ServerScheme)
