@@ -23,6 +23,7 @@ import (
 	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/payload"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 	"github.com/tenetdev/tenet/sharing"
@@ -153,12 +154,16 @@ func worker(ctx context.Context, a *cli.App, f *workerFlags) (err error) {
 		return err
 	}
 	return open.WithJobs(ctx, a, open.Options{URL: f.store, Create: true, Migrate: f.migrate, Memory: true, DryRun: f.dryRun}, func(s open.JobStore) error {
+		worker := &service{App: a, flags: f, log: log, store: s, provider: provider, changes: changes, queues: queues, periodic: periodic, shadow: shadow}
+		var err error
+		if worker.codec, err = open.Codec(ctx, a, *f.keys, worker.set); err != nil {
+			return err
+		}
 		if f.dryRun {
 			return a.Print(cli.FormText, nil, func(w io.Writer) {
 				cli.Fprintf(w, "would work on %s with %s\n", listQueues(queues.now()), cli.Count(len(periodic), "periodic job"))
 			})
 		}
-		worker := &service{App: a, flags: f, log: log, store: s, provider: provider, changes: changes, queues: queues, periodic: periodic, shadow: shadow}
 		return worker.run(ctx)
 	})
 }
@@ -174,6 +179,7 @@ type service struct {
 	queues   *servedQueues
 	periodic []job.Periodic
 	shadow   policy.Provider // nil without a document under trial
+	codec    *payload.Codec
 }
 
 // run runs the worker until a signal, the end of stdin or idleness ends it.
@@ -203,11 +209,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, closeStore()) }()
 		options = append(options, job.WithMiddleware(middleware))
 	}
-	codec, err := open.Codec(ctx, s.App, *f.keys, s.set)
-	if err != nil {
-		return err
-	}
-	w := job.NewWorker(s.store, append(options, job.WithWorkerCodec(codec))...)
+	w := job.NewWorker(s.store, append(options, job.WithWorkerCodec(s.codec))...)
 	httpjob.Register(w, httpjob.Options{AllowPrivateNetworks: f.private})
 	if f.exec {
 		execjob.Register(w, execjob.Options{Kill: s.Kill})
