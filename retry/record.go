@@ -28,7 +28,7 @@ type recorder struct {
 	attempts []observe.AttemptRecord // of the timeline
 	seq      int                     // of the last event
 	capture  *observe.Capture
-	parent   *plan // of the attempt that the call runs in; nil outside one
+	parent   *plan // of the attempt that the call runs in, for events; nil outside one
 	closed   bool  // after a panic
 }
 
@@ -68,7 +68,8 @@ func (c *recordedCtx) AfterFunc(f func()) (stop func() bool) {
 // record sets up the recorder if the call has a timeline, an observer or a journal.
 func (r *run) record(timeline bool) {
 	capture := observe.CaptureOf(r.ctx)
-	if !timeline && capture == nil && r.e.options.Observer == nil && r.e.options.Journal == nil {
+	events := r.e.options.Observer != nil || r.e.options.Journal != nil
+	if !timeline && capture == nil && !events {
 		return
 	}
 	rec := &r.rec
@@ -76,14 +77,16 @@ func (r *run) record(timeline bool) {
 		rec.seq = turn*SeqPerTurn - 1
 	}
 	rec.started = r.e.now()
-	if enclosing, ok := r.ctx.Value(attemptKey{}).(*attemptCtx); ok {
-		rec.parent = enclosing.options.plan
+	if events {
+		if enclosing, ok := r.ctx.Value(attemptKey{}).(*attemptCtx); ok {
+			rec.parent = enclosing.options.plan
+		}
 	}
 	root := &recordedCtx{}
 	root.Context, root.id = r.ctx, r.options.id
 	switch {
 	case root.id != "":
-	case r.e.options.Observer == nil && r.e.options.Journal == nil && r.options.guard == nil:
+	case !events && r.options.guard == nil:
 		root.id = root.makeID(rec.started)
 	default: // the ID goes into events and records
 		root.id = uuidv7.New(rec.started)
