@@ -124,7 +124,7 @@ func (r *run) swap(acks []Delivery) (_ []Delivery, nacks int) {
 	s := &r.settler
 	s.sending -= len(acks)
 	r.intake.wake.Signal()
-	for len(s.acks)+s.nackable() == 0 && !(s.closed && len(s.nacks) == 0) {
+	for len(s.acks)+s.nackable() == 0 && (!s.closed || len(s.nacks) > 0) {
 		s.wake.Wait()
 	}
 	s.acks, acks = acks[:0], s.acks

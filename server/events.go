@@ -158,10 +158,10 @@ func (f *stream) newTransitions(ctx context.Context) ([]transition, error) {
 			return nil, err
 		}
 		if err != nil || f.position == before { // the store is away, or the feed has not looked yet
-			break // the next look repeats it
+			break
 		}
 	}
-	return nil, nil
+	return nil, nil //nolint:nilerr // the next look repeats it
 }
 
 var errReader = errors.New("the reader is gone or too slow")
