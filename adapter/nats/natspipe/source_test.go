@@ -182,11 +182,17 @@ func TestL6ALostQuestionIsAskedAgain(t *testing.T) {
 // requested waits until as many requests wait for messages.
 func requested(t *testing.T, n node, o natspipe.Options, requests int) {
 	t.Helper()
+	shows(t, n, o, func(c *jetstream.ConsumerInfo) bool { return c.NumWaiting >= requests })
+}
+
+// shows waits until the server says something of the consumer.
+func shows(t *testing.T, n node, o natspipe.Options, holds func(*jetstream.ConsumerInfo) bool) {
+	t.Helper()
 	js := n.js(t)
-	natstest.Eventually(t, "requests wait", func() bool {
+	natstest.Eventually(t, "what the server says of the consumer", func() bool {
 		c, err := js.Consumer(t.Context(), o.Stream, natspipe.DefaultConsumer)
 		must(t, err)
-		return c.CachedInfo().NumWaiting >= requests
+		return holds(c.CachedInfo())
 	})
 }
 
@@ -251,12 +257,7 @@ func TestL5ALateMessageIsNotLost(t *testing.T) {
 // waitFor waits until the server has delivered as many messages as are pending.
 func waitFor(t *testing.T, n node, o natspipe.Options, pending int) {
 	t.Helper()
-	js := n.js(t)
-	natstest.Eventually(t, "the messages are delivered", func() bool {
-		c, err := js.Consumer(t.Context(), o.Stream, natspipe.DefaultConsumer)
-		must(t, err)
-		return c.CachedInfo().NumAckPending == pending
-	})
+	shows(t, n, o, func(c *jetstream.ConsumerInfo) bool { return c.NumAckPending == pending })
 }
 
 func TestL11DoubleAcksFailWithTheServer(t *testing.T) {
