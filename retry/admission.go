@@ -118,7 +118,8 @@ func (r *run) guard(part string, reason policy.Reason, then func()) {
 func (r *run) context(l *launch) *attemptCtx {
 	var c *attemptCtx
 	if r.recorded() && r.root == nil {
-		c = &r.rec.root.first
+		c = &r.rec.call.first
+		c.recorded = true
 	} else {
 		c = &attemptCtx{}
 	}

@@ -49,7 +49,7 @@ func do[T any, O operation[T]](ctx context.Context, options *callOptions, op O, 
 		value, action, err = guarded(&r, op)
 	}
 	if action != decision.Done && fallback != nil {
-		value, action = fallBack(&r, fallback, value)
+		value, action = fallBack(ctx, &r, fallback, value)
 	}
 	if action != decision.Done {
 		err = r.fail(r.verdict.Reason)

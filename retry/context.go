@@ -3,10 +3,10 @@ package retry
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/internal/virtual"
@@ -89,6 +89,7 @@ type attemptCtx struct {
 	retry    int32
 	hedge    int16
 	overall  bool // deadline is the call's
+	recorded bool // the first field of a recordedCall
 }
 
 const (
@@ -296,8 +297,8 @@ func (c *attemptCtx) callID() string {
 	if c.root != nil {
 		return c.root.callID()
 	}
-	if call, ok := c.parent.Value(recordedKey{}).(*recordedCtx); ok && c == &call.first { // else the record belongs to an enclosing call
-		return strings.Clone(call.id) // see makeID
+	if c.recorded {
+		return string((*recordedCall)(unsafe.Pointer(c)).id[:])
 	}
 	s := c.lock()
 	defer s.mu.Unlock()

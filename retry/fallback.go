@@ -48,15 +48,15 @@ func fallbackOf[T any](o *callOptions) fallback[T] {
 	return f
 }
 
-// fallBack calls the fallback of a call that failed.
-func fallBack[T any](r *run, f fallback[T], last T) (value T, action decision.Action) {
+// fallBack calls the fallback of a call that failed with the caller's context.
+func fallBack[T any](ctx context.Context, r *run, f fallback[T], last T) (value T, action decision.Action) {
 	r.returned = false
 	defer func() {
 		if !r.returned {
 			r.close(policy.ReasonPanicInOperation)
 		}
 	}()
-	value, err := f(r.caller(), r.fail(r.verdict.Reason))
+	value, err := f(ctx, r.fail(r.verdict.Reason))
 	r.returned = true
 	if err != nil {
 		r.fellBack, r.cause = "failed", errors.Join(r.cause, err)
@@ -64,14 +64,6 @@ func fallBack[T any](r *run, f fallback[T], last T) (value T, action decision.Ac
 	}
 	r.fellBack = "used"
 	return value, decision.Done
-}
-
-// caller returns the caller's context.
-func (r *run) caller() context.Context {
-	if r.recorded() {
-		return r.rec.root.Context
-	}
-	return r.ctx
 }
 
 // noteFallback adds the attribute "fallback" to the decision that stops a call with a fallback.

@@ -53,7 +53,7 @@ func (r *run) request() idempotency.Request {
 	o := r.options
 	switch { // the events of the guard and of the call share an ID
 	case r.recorded():
-		o.id = r.rec.root.id
+		o.id = r.rec.id
 	case o.id == "":
 		o.id = uuidv7.New(time.Now())
 	}

@@ -23,7 +23,8 @@ const overrun = time.Second
 
 // recorder records a call: its timeline, and the events for the observer and the journal.
 type recorder struct {
-	root     *recordedCtx // nil for a call that is not recorded
+	call     *recordedCall // nil for a call that is not recorded
+	id       string        // of the call
 	started  time.Time
 	attempts []observe.AttemptRecord // of the timeline
 	seq      int                     // of the last event
@@ -32,37 +33,12 @@ type recorder struct {
 	closed   bool  // after a panic
 }
 
-// recordedCtx is what outlives a recorded call: the parent of its attempts' contexts, through which they find the call's ID,
-// the first attempt's context and its record. All are one allocation, kept to 352 bytes.
-type recordedCtx struct {
-	context.Context // the caller's
-	id              string
-	first           attemptCtx
-	room            [1]observe.AttemptRecord // of the recorder's attempts
-	text            [36]byte                 // of id, unless it is a string of its own
-}
-
-// makeID makes an ID that is part of the allocation. Only the timeline may have it, which keeps the allocation anyway:
-// anything else that kept the ID would keep the caller's context.
-func (c *recordedCtx) makeID(now time.Time) string {
-	uuidv7.Write(&c.text, now)
-	return unsafe.String(&c.text[0], len(c.text)) // the text never changes again
-}
-
-// recordedKey is the key under which the first attempt of a recorded call finds the call's ID.
-type recordedKey struct{}
-
-// Value implements context.Context.
-func (c *recordedCtx) Value(key any) any {
-	if _, ok := key.(recordedKey); ok {
-		return c
-	}
-	return c.Context.Value(key)
-}
-
-// AfterFunc lets package context attach children without a goroutine each, where the caller's context does.
-func (c *recordedCtx) AfterFunc(f func()) (stop func() bool) {
-	return context.AfterFunc(c.Context, f)
+// recordedCall is what outlives a recorded call: its ID, the context of its first attempt and the record of that attempt. They
+// are one allocation, kept to 320 bytes.
+type recordedCall struct {
+	first attemptCtx               // stays the first field: see attemptCtx.callID
+	room  [1]observe.AttemptRecord // of the recorder's attempts
+	id    [36]byte
 }
 
 // record sets up the recorder if the call has a timeline, an observer or a journal.
@@ -82,16 +58,16 @@ func (r *run) record(timeline bool) {
 			rec.parent = enclosing.options.plan
 		}
 	}
-	root := &recordedCtx{}
-	root.Context, root.id = r.ctx, r.options.id
-	switch {
-	case root.id != "":
-	case !events && r.options.guard == nil:
-		root.id = root.makeID(rec.started)
-	default: // the ID goes into events and records
-		root.id = uuidv7.New(rec.started)
+	call := &recordedCall{}
+	if rec.id = r.options.id; rec.id == "" {
+		uuidv7.Write(&call.id, rec.started)
+		if events || r.options.guard != nil {
+			rec.id = string(call.id[:]) // who keeps an event must not keep the caller's context
+		} else {
+			rec.id = unsafe.String(&call.id[0], len(call.id)) // for the timeline alone, which keeps the allocation anyway; it never changes again
+		}
 	}
-	rec.root, rec.attempts, rec.capture, r.ctx = root, root.room[:0], capture, root
+	rec.call, rec.attempts, rec.capture = call, call.room[:0], capture
 	if r.e.starter != nil {
 		r.ctx = rec.notifyStart(r, r.ctx, &observe.Event{Type: observe.CallStarted, Time: rec.started})
 	}
@@ -116,7 +92,7 @@ func (rec *recorder) stamp(r *run, e *observe.Event) {
 }
 
 func (rec *recorder) work(r *run) observe.Work {
-	w := r.options.work(rec.root.id)
+	w := r.options.work(rec.id)
 	if rec.parent != nil {
 		w.Parent = rec.parent.key
 	}
@@ -321,7 +297,7 @@ func (rec *recorder) finish(r *run, reason policy.Reason, err error, t *observe.
 	if t == nil {
 		t = &observe.Timeline{}
 	}
-	t.Key, t.PolicyID, t.CallID, t.Start, t.End = p.key, p.policy.ID, rec.root.id, rec.started, end
+	t.Key, t.PolicyID, t.CallID, t.Start, t.End = p.key, p.policy.ID, rec.id, rec.started, end
 	t.Attributes, t.Attempts, t.FinalError, t.Reason = p.attributes, rec.attempts, err, reason
 	for name, value := range r.options.attributes.All() {
 		t.Attributes = t.Attributes.With(name, value)

@@ -69,7 +69,7 @@ type seed struct {
 }
 
 // recorded reports whether the call is recorded.
-func (r *run) recorded() bool { return r.rec.root != nil }
+func (r *run) recorded() bool { return r.rec.call != nil }
 
 // watched reports whether an observer or a journal receives the call's decisions.
 func (r *run) watched() bool {
