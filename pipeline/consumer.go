@@ -27,8 +27,7 @@ func NewConsumer[In, Out any](source Source, task Task[In, Out], p policy.Consum
 	b := bind(task)
 	e.steps.do, e.steps.success, e.steps.exception = b.process, b.success(), b.exception()
 	e.capabilities = capabilitiesOf(source)
-	e.checked = []any{source, task.Sink, e.deadLetter}
-	e.reads, e.writes = placeOf(source), placeOf(task.Sink)
+	e.ends = ends{parts: []any{source, task.Sink, e.deadLetter}, source: placeOf(source), sink: placeOf(task.Sink)}
 	return &Consumer{engine: e, source: source, turn: make(chan struct{}, 1)}
 }
 

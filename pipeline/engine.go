@@ -25,17 +25,26 @@ type engine struct {
 	starter  observe.Starter // the observer, if it begins spans
 	steps    steps
 	capabilities
-	checked []any  // source, sinks and task, for Check
-	reads   string // kind of the source, for observers
-	writes  string // kind of the sink
+	ends ends
 
 	drained chan struct{}
 	drain   sync.Once
 	busy    atomic.Bool
 	current atomic.Pointer[run]
 
-	leftMu sync.Mutex          // taken after a run's mu
-	left   map[string]struct{} // IDs of abandoned transactions whose tasks still run
+	abandoned abandoned
+}
+
+// ends are what an engine reads and writes.
+type ends struct {
+	parts        []any  // source, sinks and task, for Check
+	source, sink string // their kinds, for observers
+}
+
+// abandoned are the transactions that a run gave up while their tasks still ran.
+type abandoned struct {
+	mu  sync.Mutex // taken after a run's mu
+	ids map[string]struct{}
 }
 
 // steps are the operations that an engine runs on a transaction, and their names. They are made once.
@@ -81,7 +90,7 @@ func stepsOf(k kind, name string) steps {
 
 // newEngine makes an engine that lacks its task, source and sink.
 func newEngine(k kind, o options, p enginePolicy) *engine {
-	e := &engine{options: o, kind: k, steps: stepsOf(k, o.name), drained: make(chan struct{}), left: map[string]struct{}{}}
+	e := &engine{options: o, kind: k, steps: stepsOf(k, o.name), drained: make(chan struct{}), abandoned: abandoned{ids: map[string]struct{}{}}}
 	policies, err := newPolicies(k, o.name, p)
 	if err := errors.Join(p.fault, err); err != nil {
 		e.fault = fmt.Errorf("pipeline: %s %s: policy: %w", k, o.name, err)
@@ -187,7 +196,7 @@ func (e *engine) Healthy() error {
 // Check checks the source, the sinks and the task, as far as they implement [Checker].
 func (e *engine) Check(ctx context.Context) error {
 	var faults []error
-	for _, part := range e.checked {
+	for _, part := range e.ends.parts {
 		if c, ok := part.(Checker); ok {
 			faults = append(faults, c.Check(ctx))
 		}

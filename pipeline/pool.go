@@ -185,31 +185,31 @@ func (r *run) abandon() {
 
 // leave notes the IDs of abandoned transactions. The caller holds mu.
 func (r *run) leave(list []Delivery) {
-	r.leftMu.Lock()
-	defer r.leftMu.Unlock()
+	r.abandoned.mu.Lock()
+	defer r.abandoned.mu.Unlock()
 	for _, d := range list {
-		r.left[d.Transaction.id] = struct{}{}
+		r.abandoned.ids[d.Transaction.id] = struct{}{}
 	}
 	r.pool.left += len(list)
 }
 
 // follow makes r the engine's current run. It begins with the transactions that earlier runs abandoned.
 func (e *engine) follow(r *run) {
-	e.leftMu.Lock()
-	defer e.leftMu.Unlock()
-	if n := len(e.left); n > 0 {
+	e.abandoned.mu.Lock()
+	defer e.abandoned.mu.Unlock()
+	if n := len(e.abandoned.ids); n > 0 {
 		e.log.Warn("pipeline: tasks that an earlier run abandoned take slots until they return", "pipeline", e.name, "tasks", n)
 	}
-	r.buffer.running, r.pool.left = maps.Clone(e.left), len(e.left)
+	r.buffer.running, r.pool.left = maps.Clone(e.abandoned.ids), len(e.abandoned.ids)
 	e.current.Store(r)
 }
 
 // returned notes that the task of an abandoned transaction has returned.
 func (e *engine) returned(id string) {
-	e.leftMu.Lock()
-	delete(e.left, id)
+	e.abandoned.mu.Lock()
+	delete(e.abandoned.ids, id)
 	r := e.current.Load()
-	e.leftMu.Unlock()
+	e.abandoned.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pool.left--

@@ -22,8 +22,7 @@ func NewProducer[In, Out any](sink Sink, task Task[In, Out], p policy.Producer, 
 	e := newEngine(producer, collect(opts), ofProducer(p))
 	b := bind(task)
 	e.steps.do, e.steps.success, e.steps.exception = b.produce(sink), b.success(), b.exception()
-	e.checked = []any{sink, task.Sink, e.deadLetter}
-	e.writes = placeOf(sink)
+	e.ends = ends{parts: []any{sink, task.Sink, e.deadLetter}, sink: placeOf(sink)}
 	return &Producer[In]{engine: e, transaction: b.transaction}
 }
 

@@ -64,7 +64,7 @@ func newRun(e *engine, ctx context.Context) *run {
 	r.endless = context.WithoutCancel(ctx)
 	r.span = e.begin(r.endless, observe.Work{Key: e.steps.keys.run, ID: e.name, Operation: e.steps.operation[stepRun], Category: e.policies.loop().category}, nil)
 	r.ctx, r.cancel = context.WithCancelCause(r.span.ctx) // the caller's deadline does not apply to the transactions
-	r.flow(observe.Flow{Begun: true, Source: e.reads, Sink: e.writes})
+	r.flow(observe.Flow{Begun: true, Source: e.ends.source, Sink: e.ends.sink})
 	r.fetches, r.cancelFetches = context.WithCancel(r.span.ctx)
 	r.resize()
 	return r
