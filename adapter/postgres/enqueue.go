@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -221,16 +222,18 @@ func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, 
 func (j *Jobs) queue(b *pgx.Batch, entries []entry, before string) []job.Receipt {
 	receipts := make([]job.Receipt, len(entries))
 	firsts, repeated := divide(entries, receipts)
-	if firsts.keys == 0 {
-		b.Queue(j.text.enqueue, firsts.arguments()...)
-		return receipts
-	}
-	if before != "" {
+	if firsts.keys > 0 && before != "" {
 		b.Queue(before)
 	}
-	b.Queue(j.text.enqueueUnique, firsts.arguments()...).Query(func(rows pgx.Rows) error {
-		return firsts.read(rows, repeated, receipts)
-	})
+	for part := range firsts.parts() {
+		if firsts.keys == 0 {
+			b.Queue(j.text.enqueue, part.arguments()...)
+			continue
+		}
+		b.Queue(j.text.enqueueUnique, part.arguments()...).Query(func(rows pgx.Rows) error {
+			return part.read(rows, repeated, receipts)
+		})
+	}
 	return receipts
 }
 
@@ -239,6 +242,24 @@ type columns struct {
 	entries   []entry
 	positions []int // of the entries to store
 	keys      int   // how many of them have a unique key
+}
+
+// partBytes is the size of the payloads that a statement stores, not counting the last one: a message to the server has room for 1 GiB.
+const partBytes = 4 << 20
+
+// parts divides the entries among statements.
+func (c columns) parts() iter.Seq[columns] {
+	return func(yield func(columns) bool) {
+		for start, end := 0, 0; start < len(c.positions); start = end {
+			for bytes := 0; end < len(c.positions) && bytes < partBytes; end++ {
+				e := &c.entries[c.positions[end]]
+				bytes += len(e.Payload) + len(e.meta.String)
+			}
+			if !yield(columns{c.entries, c.positions[start:end], c.keys}) {
+				return
+			}
+		}
+	}
 }
 
 // repetition is an entry with the key of an earlier entry of the same call.
@@ -278,7 +299,7 @@ type rowReader interface {
 	Err() error
 }
 
-// read fills in the receipts of unique entries and their repetitions.
+// read fills in the receipts of unique entries, and those of repetitions, which are right after the last part.
 func (c columns) read(rows rowReader, repeated []repetition, receipts []job.Receipt) error {
 	for rows.Next() {
 		var position int

@@ -27,10 +27,8 @@ SELECT $1::bigint, job_id, position, layer, nullif(unmet, -1), on_failure, name,
 FROM unnest($2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
     AS n(job_id, position, layer, unmet, on_failure, name, needs, dependents, sole)`
 
-	// flowChunk is the number of jobs of a flow that a statement stores, and flowBytes the size of their payloads, not
-	// counting the last one: a message to the server has room for 1 GiB.
+	// flowChunk is the number of jobs of a flow that a statement stores.
 	flowChunk = 10_000
-	flowBytes = 64 << 20
 )
 
 // EnqueueFlow implements job.FlowStore.
@@ -169,9 +167,7 @@ func (j *Jobs) storeFlow(f job.NewFlow, entries []entry, w flowWriter) (job.Flow
 		return job.FlowReceipt{ID: f.ID, Existed: true}, nil
 	}
 	for start, end := 0, 0; start < len(entries) && err == nil; start = end {
-		for bytes := 0; end < min(start+flowChunk, len(entries)) && bytes < flowBytes; end++ {
-			bytes += len(entries[end].Payload)
-		}
+		end = min(start+flowChunk, len(entries))
 		if err = w.jobs(entries[start:end]); err == nil {
 			err = w.nodes(j.db.sql(addNodesSQL), seq, nodeColumns(f, entries, start, end))
 		}

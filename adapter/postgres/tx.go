@@ -112,16 +112,26 @@ func (j *Jobs) insertSQL(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]
 // enqueueSQL inserts entries and fills in their receipts.
 func (j *Jobs) enqueueSQL(ctx context.Context, tx *sql.Tx, entries []entry, receipts []job.Receipt) error {
 	firsts, repeated := divide(entries, receipts)
+	store := func(part columns) error {
+		rows, err := tx.QueryContext(ctx, j.text.enqueueUnique, literals(part.arguments())...)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		return part.read(rows, repeated, receipts)
+	}
 	if firsts.keys == 0 {
-		_, err := tx.ExecContext(ctx, j.text.enqueue, literals(firsts.arguments())...)
-		return err
+		store = func(part columns) error {
+			_, err := tx.ExecContext(ctx, j.text.enqueue, literals(part.arguments())...)
+			return err
+		}
 	}
-	rows, err := tx.QueryContext(ctx, j.text.enqueueUnique, literals(firsts.arguments())...)
-	if err != nil {
-		return err
+	for part := range firsts.parts() {
+		if err := store(part); err != nil {
+			return err
+		}
 	}
-	defer func() { _ = rows.Close() }()
-	return firsts.read(rows, repeated, receipts)
+	return nil
 }
 
 // announce reports whether the transaction should announce its jobs itself. If the process has just announced other jobs, its

@@ -105,7 +105,7 @@ func TestTransactionsOfDatabaseSQL(t *testing.T) {
 }
 
 // insertInEachKind runs a test in a transaction of pgx and in one of database/sql.
-func insertInEachKind(t *testing.T, run func(t *testing.T, store *postgres.Jobs, insert func(...job.Insert) error, commit func() error)) {
+func insertInEachKind(t *testing.T, run func(t *testing.T, store *postgres.Jobs, insert func(...job.Insert) ([]job.Receipt, error), commit func() error)) {
 	ctx := context.Background()
 	t.Run("pgx", func(t *testing.T) {
 		db, _ := open(t)
@@ -118,9 +118,8 @@ func insertInEachKind(t *testing.T, run func(t *testing.T, store *postgres.Jobs,
 		if err != nil {
 			t.Fatal(err)
 		}
-		run(t, db.Jobs(), func(list ...job.Insert) error {
-			_, err := db.Jobs().InsertTx(ctx, tx, list)
-			return err
+		run(t, db.Jobs(), func(list ...job.Insert) ([]job.Receipt, error) {
+			return db.Jobs().InsertTx(ctx, tx, list)
 		}, func() error { return tx.Commit(ctx) })
 	})
 	t.Run("database/sql", func(t *testing.T) {
@@ -135,17 +134,41 @@ func insertInEachKind(t *testing.T, run func(t *testing.T, store *postgres.Jobs,
 			t.Fatal(err)
 		}
 		defer func() { _ = tx.Rollback() }()
-		run(t, db.Jobs(), func(list ...job.Insert) error {
-			_, err := db.Jobs().SQL().InsertTx(ctx, tx, list)
-			return err
+		run(t, db.Jobs(), func(list ...job.Insert) ([]job.Receipt, error) {
+			return db.Jobs().SQL().InsertTx(ctx, tx, list)
 		}, tx.Commit)
 	})
 }
 
+// TestJ9LargeJobsWithKeysAreStoredTogether stores more than fits into a statement. The keys of the first and of the second job are
+// repeated.
+func TestJ9LargeJobsWithKeysAreStoredTogether(t *testing.T) {
+	list, payload := inserts(4), make([]byte, 4<<20)
+	for i, key := range []string{"a", "b", "a", "b"} {
+		list[i].UniqueKey, list[i].Payload = key, payload
+	}
+	insertInEachKind(t, func(t *testing.T, store *postgres.Jobs, insertTx func(...job.Insert) ([]job.Receipt, error), commit func() error) {
+		receipts, err := insertTx(list...)
+		if err := errors.Join(err, commit()); err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range receipts {
+			if r.ID != list[i%2].ID || r.Existed != (i > 1) {
+				t.Errorf("job %d: %+v, want ID %s", i, r, list[i%2].ID)
+			}
+		}
+		for i, in := range list {
+			if _, _, err := store.Get(t.Context(), in.ID); (err == nil) != (i < 2) {
+				t.Errorf("job %d: %v", i, err)
+			}
+		}
+	})
+}
+
 func TestJ9AnExistingIDIsAConflictInATransaction(t *testing.T) {
-	insertInEachKind(t, func(t *testing.T, _ *postgres.Jobs, insertTx func(...job.Insert) error, _ func() error) {
+	insertInEachKind(t, func(t *testing.T, _ *postgres.Jobs, insertTx func(...job.Insert) ([]job.Receipt, error), _ func() error) {
 		in := insert()
-		if err := insertTx(in, in); !errors.Is(err, job.ErrConflict) {
+		if _, err := insertTx(in, in); !errors.Is(err, job.ErrConflict) {
 			t.Errorf("%v, want %v", err, job.ErrConflict)
 		}
 	})
@@ -153,10 +176,11 @@ func TestJ9AnExistingIDIsAConflictInATransaction(t *testing.T) {
 
 // TestJ9ATransactionStoresAnyBytes: job.Inserts refuses such text, but a store keeps what it is given.
 func TestJ9ATransactionStoresAnyBytes(t *testing.T) {
-	insertInEachKind(t, func(t *testing.T, store *postgres.Jobs, insertTx func(...job.Insert) error, commit func() error) {
+	insertInEachKind(t, func(t *testing.T, store *postgres.Jobs, insertTx func(...job.Insert) ([]job.Receipt, error), commit func() error) {
 		in := insert()
 		in.UniqueKey, in.Meta = "k\x00\xff\\", map[string]string{`"\`: "a\x00b", "NULL": ""}
-		if err := errors.Join(insertTx(in), commit()); err != nil {
+		_, err := insertTx(in)
+		if err := errors.Join(err, commit()); err != nil {
 			t.Fatal(err)
 		}
 		got, _, err := store.Get(t.Context(), in.ID)
