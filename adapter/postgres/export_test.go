@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tenetdev/tenet/job"
 )
@@ -35,7 +36,14 @@ func (j *Jobs) FlowParts(f job.NewFlow) (parts []int, err error) {
 	if err == nil {
 		_, err = j.storeFlow(f, entries, flowWriter{
 			add:   func(string, ...any) (int64, error) { return 1, nil },
-			jobs:  func(part []entry) error { parts = append(parts, len(part)); return nil },
+			jobs: func(part []entry) error {
+				b := &pgx.Batch{}
+				j.queue(b, part, "")
+				for _, statement := range b.QueuedQueries {
+					parts = append(parts, len(statement.Arguments[0].([]pgtype.UUID)))
+				}
+				return nil
+			},
 			nodes: func(string, int64, []any) error { return nil },
 		})
 	}
