@@ -35,7 +35,7 @@ func (j *Jobs) FlowParts(f job.NewFlow) (parts []int, err error) {
 	entries, err := prepareFlow(f)
 	if err == nil {
 		_, err = j.storeFlow(f, entries, flowWriter{
-			add:   func(string, ...any) (int64, error) { return 1, nil },
+			add: func(string, ...any) (int64, error) { return 1, nil },
 			jobs: func(part []entry) error {
 				b := &pgx.Batch{}
 				j.queue(b, part, "")
