@@ -4,10 +4,14 @@ package main
 
 import (
 	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"io"
-	"net/http/httptest"
+	"math/big"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -101,16 +105,22 @@ func setFromFile(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
 }
 
-// writeCertificate writes a certificate for 127.0.0.1 and its private key: certificate CERT-FILE KEY-FILE
+// writeCertificate writes a new certificate for 127.0.0.1 and its private key: certificate CERT-FILE KEY-FILE
 func writeCertificate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: certificate CERT-FILE KEY-FILE")
 	}
-	s := httptest.NewTLSServer(nil)
-	defer s.Close()
-	key, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	ts.Check(err)
-	for i, block := range []*pem.Block{{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}, {Type: "PRIVATE KEY", Bytes: key}} {
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	ts.Check(err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	ts.Check(err)
+	for i, block := range []*pem.Block{{Type: "CERTIFICATE", Bytes: cert}, {Type: "PRIVATE KEY", Bytes: private}} {
 		ts.Check(os.WriteFile(ts.MkAbs(args[i]), pem.EncodeToMemory(block), 0o600))
 	}
 }

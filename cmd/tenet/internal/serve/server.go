@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -55,7 +54,7 @@ SIGTERM and SIGINT end the server: it accepts no more requests, those in flight 
 	flags := cmd.Flags()
 	store := open.StoreFlag(cmd)
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:7070", "address to listen on, as host:port; port 0 is any free one")
-	flags.StringVar(&f.cert, "tls-cert", "", "file of the certificate chain (PEM); serves HTTPS")
+	flags.StringVar(&f.cert, "tls-cert", "", "file of the certificate chain (PEM); serves HTTPS, and is read again when it changes")
 	flags.StringVar(&f.key, "tls-key", "", "file of the certificate's private key (PEM)")
 	f.people.add(cmd)
 	flags.StringVar(&f.periodic, "periodic", "", "file of the periodic jobs that the server lists, and runs on request; see tenet periodic --help")
@@ -75,7 +74,7 @@ SIGTERM and SIGINT end the server: it accepts no more requests, those in flight 
 
 func (f *serverFlags) run(ctx context.Context, a *cli.App) (err error) {
 	o := server.Options{ReadOnly: f.readOnly, Insecure: f.insecure, Logger: a.Logger(a.Stderr, false)}
-	if o.TLS, err = f.tls(); err != nil {
+	if o.TLS, err = f.tls(o.Logger); err != nil {
 		return err
 	}
 	if o.OIDC, err = f.people.options(ctx, a); err != nil {
@@ -149,21 +148,6 @@ func (f *serverFlags) log(ctx context.Context, a *cli.App, all *open.All) (*audi
 		return open.Log(ctx, a, f.audit)
 	}
 	return open.LogOn(ctx, a, all.Log, func() error { return nil })
-}
-
-// tls reads the certificate.
-func (f *serverFlags) tls() (*tls.Config, error) {
-	switch {
-	case f.cert == "" && f.key == "":
-		return nil, nil
-	case f.cert == "" || f.key == "":
-		return nil, cli.Usagef("--tls-cert and --tls-key belong together")
-	}
-	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
 // serving is a server that is ready.
