@@ -91,7 +91,7 @@ func (h *History) Add(at time.Time, stats map[string]job.QueueStats, finished []
 			l.latency(f.Queue).add(f.Finished.Sub(f.Due))
 			l.latency("").add(f.Finished.Sub(f.Due))
 		}
-		if step := sizes[i].step; step == Second || at.Truncate(step).After(l.opened.Truncate(step)) {
+		if step := sizes[i].step; step == Second || !at.Truncate(step).Equal(l.opened.Truncate(step)) {
 			l.close(at, stats, sizes[i].points)
 			l.open(at)
 		}

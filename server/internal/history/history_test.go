@@ -100,6 +100,21 @@ func TestU2TheHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestU2AClockThatStepsBackDoesNotStopTheHistory sets the clock back by an hour.
+func TestU2AClockThatStepsBackDoesNotStopTheHistory(t *testing.T) {
+	var h history.History
+	for i := range 121 {
+		at := start.Add(time.Duration(i) * time.Second)
+		if i > 60 {
+			at = at.Add(-time.Hour)
+		}
+		h.Add(at, map[string]job.QueueStats{"a": did(0, 0)}, nil)
+	}
+	if n := len(h.Points(history.Minute, 10)); n != 3 {
+		t.Errorf("%d points of a minute, want one before the step, one at it and one after it", n)
+	}
+}
+
 func TestU2LatenciesAreOffByATwentiethAtMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		took := time.Duration(rapid.Int64Range(int64(2*time.Millisecond), int64(24*time.Hour)).Draw(t, "took"))
