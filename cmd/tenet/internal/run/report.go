@@ -2,28 +2,33 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"syscall"
+	"time"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/internal/files"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/retry"
 )
 
 // openTimeline opens the output of the timeline before the first attempt, and returns the function that writes it.
-func openTimeline(a *cli.App, f *runFlags) (func(observe.Timeline) error, error) {
+func openTimeline(ctx context.Context, a *cli.App, f *runFlags) (func(observe.Timeline) error, error) {
 	form, to := f.timeline, a.Stderr
 	if f.timelineFile == "" && form == "" {
 		return func(observe.Timeline) error { return nil }, nil
 	}
 	finish := func() error { return nil }
 	if f.timelineFile != "" {
-		file, err := timelineFile(f.timelineFile)
+		file, err := timelineFile(ctx, f.timelineFile)
 		if err != nil {
 			return nil, fmt.Errorf("--timeline-file: %w", cli.NotMade(f.timelineFile, err))
 		}
@@ -44,7 +49,10 @@ func openTimeline(a *cli.App, f *runFlags) (func(observe.Timeline) error, error)
 }
 
 // timelineFile opens a file and empties it, or opens a pipe or a device.
-func timelineFile(path string) (*os.File, error) {
+func timelineFile(ctx context.Context, path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		return openPipe(ctx, path)
+	}
 	file, err := files.OpenPrivate(path)
 	switch {
 	case errors.Is(err, files.ErrNotRegular):
@@ -56,6 +64,19 @@ func timelineFile(path string) (*os.File, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
+}
+
+// openPipe opens a pipe for writing. Until ctx ends it waits for the pipe's reader, which may start later.
+func openPipe(ctx context.Context, path string) (*os.File, error) {
+	for {
+		file, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if !errors.Is(err, syscall.ENXIO) {
+			return file, err
+		}
+		if err := wait.For(ctx, 20*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("%s is a pipe that nobody reads: start its reader, or name a file: %w", path, err)
+		}
+	}
 }
 
 // sentence returns a one-line error that says why a run failed.

@@ -73,7 +73,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if r.flags.dryRun {
 		return r.Print(cli.FormText, nil, func(w io.Writer) { policies.Describe(r.App, w, r.policy, nil) })
 	}
-	timeline, err := openTimeline(r.App, r.flags)
+	timeline, err := openTimeline(ctx, r.App, r.flags)
 	if err == nil {
 		err = r.open(ctx)
 	}

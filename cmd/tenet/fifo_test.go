@@ -1,0 +1,25 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
+)
+
+func TestASignalEndsTheWaitForAReaderOfTheTimeline(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(command.Interrupt{Signal: syscall.SIGTERM})
+	code, out, errs := runIn(ctx, nil, "", "run", "--timeline-file", pipe, "--", "echo", "ran")
+	if code != 143 || out != "" || errs != "tenet: --timeline-file: "+pipe+" is a pipe that nobody reads: start its reader, or name a file: stopped by signal 15 (terminated)\n" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, out, errs)
+	}
+}
