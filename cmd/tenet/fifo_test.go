@@ -23,3 +23,15 @@ func TestASignalEndsTheWaitForAReaderOfTheTimeline(t *testing.T) {
 		t.Errorf("code %d, stdout %q, stderr %q", code, out, errs)
 	}
 }
+
+func TestO2ACertificateThatIsNotARegularFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	pipe, store := filepath.Join(dir, "pipe"), "sqlite:"+filepath.Join(dir, "jobs.db")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := runIn(t.Context(), nil, "", "server", "--store", store, "--tls-cert", pipe, "--tls-key", pipe)
+	if code != 1 || errs != "tenet: --tls-cert and --tls-key: "+pipe+" is a pipe: not a regular file\n" {
+		t.Errorf("code %d, stderr %q", code, errs)
+	}
+}

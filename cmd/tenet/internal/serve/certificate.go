@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/internal/files"
 )
 
 // certificate is the server's certificate. It is read again when its files change, so that a renewal needs no restart.
@@ -67,7 +68,15 @@ func (c *certificate) files() (modified [2]time.Time) {
 }
 
 func (c *certificate) read(modified [2]time.Time) error {
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	cert, err := files.Read(c.cert, cli.MaxInput)
+	if err != nil {
+		return err
+	}
+	key, err := files.Read(c.key, cli.MaxInput)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
 	if err == nil {
 		c.pair, c.modified = &pair, modified
 	}
