@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/tenetdev/tenet/internal/files"
 )
@@ -64,7 +65,7 @@ func unwritable(path string) string {
 	if text := remedy(path); text != "" {
 		return "SQLite keeps its log beside the file" + text
 	}
-	return "the file, or -wal or -shm beside it, cannot be opened for writing: make them writable for this user"
+	return "the file, or -wal or -shm beside it, cannot be opened for writing: make them writable for this user, or raise the limit on open files (ulimit -n) if this process has reached it"
 }
 
 // remedy names the folder of path if files cannot be created in it.
@@ -81,6 +82,9 @@ func remedy(path string) string {
 	}
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner
+	}
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return fmt.Sprintf(": %v: raise the limit on open files (ulimit -n)", err)
 	}
 	return fmt.Sprintf(": the folder %s cannot be written to (%v): make it writable for this user, or name a file in another", dir, err)
 }

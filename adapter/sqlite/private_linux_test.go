@@ -102,3 +102,40 @@ func TestAFolderThatCannotBeWrittenToIsNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestAShortageOfDescriptorsIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	db, err := sqlite.Open(t.Context(), path, sqlite.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	next, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := uint64(next.Fd())
+	if err := next.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for left, want := range []string{"too many open files: raise the limit on open files (ulimit -n)", "raise the limit on open files (ulimit -n) if this process has reached it"} {
+		short := before
+		short.Cur = first + uint64(left)
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &short); err != nil {
+			t.Fatal(err)
+		}
+		_, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if restored := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); restored != nil {
+			t.Fatal(restored)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d descriptors left: %v", left, err)
+		}
+	}
+}

@@ -18,7 +18,7 @@ const (
 	CodeFailed        = 1
 	CodeTimedOut      = 124 // the last attempt timed out
 	CodeNoAttempt     = 125 // stopped before any attempt
-	CodeNotExecutable = 126
+	CodeNotExecutable = 126 // or the machine lacked descriptors, processes or memory to start it
 	CodeNotFound      = 127
 	codeSignal        = 128 // plus the signal's number
 )
@@ -68,6 +68,8 @@ func (e *StartError) Error() string {
 	switch {
 	case errors.Is(e.err, fs.ErrPermission):
 		return fmt.Sprintf("%s cannot be started: permission denied; make it executable with chmod +x", e.Name)
+	case errors.Is(e.err, syscall.EMFILE), errors.Is(e.err, syscall.ENFILE):
+		return fmt.Sprintf("%s cannot be started: too many open files; raise the limit (ulimit -n)", e.Name)
 	case errors.Is(e.err, syscall.ENOEXEC):
 		return fmt.Sprintf("%s cannot be started: it is neither a program for this machine nor a script that begins with #!", e.Name)
 	}

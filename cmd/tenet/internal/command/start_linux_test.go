@@ -36,7 +36,7 @@ func TestAProgramIsStartedAgainAfterAShortageOfDescriptors(t *testing.T) {
 		limit(3)
 		defer limit(before.Cur)
 		err := c.Run(ctx)
-		if !errors.Is(err, syscall.EMFILE) {
+		if !errors.Is(err, syscall.EMFILE) || err.Error() != "sh cannot be started: too many open files; raise the limit (ulimit -n)" {
 			t.Errorf("first attempt: %v", err)
 		}
 		return err

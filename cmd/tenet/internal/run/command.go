@@ -55,8 +55,8 @@ With --idempotency-key and --idempotency-store a command that has succeeded unde
 run says so and exits with 0. A command that is running elsewhere under the key, or whose outcome is unknown because an
 earlier run was killed, is not run either (125).
 
-Exit codes: that of the last attempt where the run failed; 124 it timed out; 125 no attempt was made; 126 it is
-not executable; 127 it was not found; 2 usage; 3 invalid document; 5 the server has no such document; 6 the server refuses
+Exit codes: that of the last attempt where the run failed; 124 it timed out; 125 no attempt was made; 126 it could
+not be started; 127 it was not found; 2 usage; 3 invalid document; 5 the server has no such document; 6 the server refuses
 access to it; 130 and 143 stopped by SIGINT or SIGTERM.`,
 		Example: `  tenet run -- make test
   tenet run --max-attempts 5 --timeout 10s --backoff 500ms --backoff-cap 5s -- curl -fsS https://example.com
