@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func (a *App) Configure(cmd *cobra.Command) error {
 			a.Config = s.value
 		}
 	}
-	file, err := a.readConfig(cmd.Root())
+	file, ignored, err := a.readConfig(cmd.Root())
 	if err != nil {
 		return err
 	}
@@ -48,6 +49,9 @@ func (a *App) Configure(cmd *cobra.Command) error {
 			faults = append(faults, set(cmd, f, s))
 		}
 	})
+	if ignored != nil { // logs have their format now
+		a.Warn("config file: %v; it is ignored: name another with --config or TENET_CONFIG, or set HOME", ignored)
+	}
 	return errors.Join(faults...)
 }
 
@@ -86,30 +90,36 @@ func lookup(file map[string]setting, cmd *cobra.Command, f *pflag.Flag) (setting
 	return setting{}, false
 }
 
-// readConfig reads the config file, if there is one.
-func (a *App) readConfig(root *cobra.Command) (map[string]setting, error) {
+// readConfig reads the config file, if there is one. It ignores a default path that lies in a folder of another user, and returns
+// the reason: where only HOME was inherited, this user has no config file.
+func (a *App) readConfig(root *cobra.Command) (settings map[string]setting, ignored, err error) {
 	path := cmp.Or(a.Config, a.defaultConfig())
 	if path == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	text, err := files.Read(path, MaxInput)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && a.Config == "":
-		return nil, nil
+		return nil, nil, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, Fail(ExitNotFound, fmt.Errorf("config file %s does not exist", path))
+		return nil, nil, Fail(ExitNotFound, fmt.Errorf("config file %s does not exist", path))
+	case errors.Is(err, fs.ErrPermission):
+		if _, hidden := os.Stat(path); errors.Is(hidden, fs.ErrPermission) && a.Config == "" {
+			return nil, err, nil
+		}
+		return nil, nil, Usagef("config file: %w; make it readable, or name another with --config or TENET_CONFIG", err)
 	case err != nil:
-		return nil, Usagef("config file: %w", err)
+		return nil, nil, Usagef("config file: %w", err)
 	}
 	document, err := ReadYAML(text)
 	if err != nil {
-		return nil, Usagef("%s: %w", path, err)
+		return nil, nil, Usagef("%s: %w", path, err)
 	}
 	c := config{path: path, settings: map[string]setting{}}
 	if document != nil {
 		c.section(root, nil, document)
 	}
-	return c.settings, errors.Join(c.faults...)
+	return c.settings, nil, errors.Join(c.faults...)
 }
 
 // ReadYAML returns the only document of a text, or nil if the text is empty.
