@@ -66,3 +66,28 @@ func TestAConfigFileThatThisUserCannotReadNamesTheRemedy(t *testing.T) {
 		t.Errorf("named by a flag: code %d, %s", code, errs)
 	}
 }
+
+func TestAFileThatThisUserCannotWriteNamesTheRemedy(t *testing.T) {
+	dir := folder(t)
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	document, lines := write("policies.yaml", "version: 1\nconsumers: {orders:   {loop: {}}}\n"), write("orders.jsonl", "{}\n")
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
+	denied := " cannot be written to: permission denied; name another file, or make it and its folder writable"
+	code, errs := unprivileged(t, nil, "consume", "--policy", document, "orders", "--source", "file:"+lines, "--task", "exec:true")
+	if code != 1 || errs != "tenet: --source: "+lines+".offset"+denied+"; ?offsets=PATH names another file, ?forget=true keeps none\n" {
+		t.Errorf("offsets: code %d, %s", code, errs)
+	}
+	code, errs = unprivileged(t, nil, "policy", "fmt", "--write", document)
+	if code != 1 || errs != "tenet: --write: "+document+denied+"\n" {
+		t.Errorf("fmt: code %d, %s", code, errs)
+	}
+}

@@ -78,15 +78,17 @@ func (e *fileEnd) source(_ context.Context, _ *cli.App, log *slog.Logger) (Sourc
 	o := e.sourceOptions()
 	o.Log = log
 	source, err := file.OpenSource(e.path, o)
-	switch {
+	switch failed, _ := errors.AsType[*fs.PathError](err); {
 	case err == nil:
 		return source, nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	case cli.Missing(e.path):
+	case errors.Is(err, fs.ErrNotExist) && cli.Missing(e.path):
 		return nil, cli.NoFile(e.path)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, cli.NotMade(e.offsets(), err)
+	case failed != nil && failed.Path != e.path: // the source itself is only read
+		return nil, fmt.Errorf("%w; ?offsets=PATH names another file, ?forget=true keeps none", cli.NotMade(e.offsets(), err))
 	}
-	return nil, cli.NotMade(cmp.Or(o.Offsets, e.path), err)
+	return nil, err
 }
 
 func (e *fileEnd) sink(_ context.Context, _ *cli.App, o SinkOptions) (SinkCloser, error) {

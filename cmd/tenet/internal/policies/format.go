@@ -2,6 +2,7 @@ package policies
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +51,7 @@ Names keep their order, comments their place, and policies their meaning. The re
 			after, ok := changed[name]
 			if ok && *write && !*dryRun {
 				if err := files.Write(name, after); err != nil {
-					return err
+					return fmt.Errorf("--write: %w", cli.NotMade(name, err))
 				}
 			}
 			if ok {
