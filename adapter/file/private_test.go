@@ -100,7 +100,7 @@ func TestO2ASinkDoesNotFollowAPlantedLink(t *testing.T) {
 	}
 }
 
-func TestO2ASourceRefusesAPipe(t *testing.T) {
+func TestO2ASourceAndASinkRefuseAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "in.jsonl")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,9 @@ func TestO2ASourceRefusesAPipe(t *testing.T) {
 	if _, err := file.OpenSource(path, file.SourceOptions{}); err == nil || !strings.Contains(err.Error(), "is a pipe") || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("source: %v", err)
 	}
-	if _, err := file.OpenSink(path, file.SinkOptions{Append: true}); err == nil || !strings.Contains(err.Error(), "is a pipe") {
-		t.Errorf("sink: %v", err)
+	for _, o := range []file.SinkOptions{{Append: true}, {Replace: true}} {
+		if _, err := file.OpenSink(path, o); err == nil || !strings.Contains(err.Error(), "is a pipe") {
+			t.Errorf("sink %+v: %v", o, err)
+		}
 	}
 }

@@ -105,9 +105,12 @@ func OpenSink(path string, o SinkOptions) (*Sink, error) {
 	return s, nil
 }
 
-// vacant returns an error if the sink's path exists and must not be replaced.
+// vacant returns an error if the sink's path exists and must not, or cannot, be replaced.
 func (s *Sink) vacant() error {
-	if _, err := os.Lstat(s.path); err == nil && !s.o.Replace {
+	if s.o.Replace {
+		return files.Replaceable(s.path)
+	}
+	if _, err := os.Lstat(s.path); err == nil {
 		return fmt.Errorf("%w; append to it, or allow it to be replaced", fs.ErrExist)
 	}
 	return nil

@@ -63,6 +63,12 @@ func Rename(from, to string) error {
 	return SyncDir(to)
 }
 
+// Replaceable returns the error with which [Rename] and [Write] refuse to replace what is at path.
+func Replaceable(path string) error {
+	_, err := modeFor(path)
+	return err
+}
+
 // replacement writes a durable file beside path, with the mode that path has. The caller renames it.
 func replacement(path string, fill func(*os.File) error) (*os.File, error) {
 	mode, err := modeFor(path)
