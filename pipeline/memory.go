@@ -12,14 +12,15 @@ import (
 )
 
 // MemorySource is a queue in memory: a Source for tests, examples and pipelines inside one process. It delivers transactions
-// in the order in which they were added. A transaction that is given back is delivered again after its delay. It is safe for
-// concurrent use.
+// in the order in which they were added. A transaction that is given back is delivered again after its delay. To acknowledge a
+// delivery again does nothing. It is safe for concurrent use.
 type MemorySource struct {
 	mu      sync.Mutex
 	ready   []Delivery
 	delayed []delayed // by due time
 	acked   []*Transaction
-	out     int
+	held    map[*Transaction]int // how often each is delivered and not settled
+	out     int                  // their sum
 	closed  bool
 	changed chan struct{} // closed when something has been added
 }
@@ -32,7 +33,7 @@ type delayed struct {
 // NewMemorySource makes a source with transactions. The source ends when Close has been called and all transactions have been
 // acknowledged.
 func NewMemorySource(list ...*Transaction) *MemorySource {
-	s := &MemorySource{changed: make(chan struct{})}
+	s := &MemorySource{held: map[*Transaction]int{}, changed: make(chan struct{})}
 	s.Add(list...)
 	return s
 }
@@ -108,6 +109,9 @@ func (s *MemorySource) take(most int) ([]Delivery, <-chan struct{}, error) {
 	n := min(most, len(s.ready))
 	got := s.ready[:n:n] // the source does not reuse these elements
 	s.ready = s.ready[n:]
+	for _, d := range got {
+		s.held[d.Transaction]++
+	}
 	s.out += n
 	if s.closed && n == 0 && s.out+len(s.delayed) == 0 {
 		return nil, s.changed, ErrEnd
@@ -126,13 +130,28 @@ func (s *MemorySource) due() (<-chan time.Time, func()) {
 	return t.C, func() { t.Stop() }
 }
 
+// settle reports whether a transaction is held, and ends its delivery. The caller holds mu.
+func (s *MemorySource) settle(t *Transaction) bool {
+	switch s.held[t] {
+	case 0:
+		return false
+	case 1:
+		delete(s.held, t)
+	default:
+		s.held[t]--
+	}
+	s.out--
+	return true
+}
+
 // Ack implements Acker.
 func (s *MemorySource) Ack(_ context.Context, done []Delivery) []error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out -= len(done)
 	for _, d := range done {
-		s.acked = append(s.acked, d.Transaction)
+		if s.settle(d.Transaction) {
+			s.acked = append(s.acked, d.Transaction)
+		}
 	}
 	if s.closed && s.out == 0 {
 		s.signal()
@@ -144,7 +163,9 @@ func (s *MemorySource) Ack(_ context.Context, done []Delivery) []error {
 func (s *MemorySource) Nack(_ context.Context, d Delivery, delay time.Duration, _ error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out--
+	if !s.settle(d.Transaction) {
+		return errors.New("pipeline: MemorySource.Nack: the delivery has been settled already")
+	}
 	d.Count++
 	back := delayed{time.Now().Add(delay), d}
 	at := sort.Search(len(s.delayed), func(i int) bool { return s.delayed[i].due.After(back.due) })

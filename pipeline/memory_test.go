@@ -54,6 +54,40 @@ func TestMemorySourceRedeliversInTheOrderOfTheDelays(t *testing.T) {
 	})
 }
 
+func TestL11ARepeatedSettlementOfAMemorySourceSettlesNothingElse(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := pipeline.NewMemorySource(transactions("a", "b")...)
+		s.Close()
+		got, err := s.Fetch(bg, pipeline.FetchRequest{Max: 2})
+		if err != nil || len(got) != 2 {
+			t.Fatal(got, err)
+		}
+		for range 2 {
+			if errs := s.Ack(bg, got[:1]); errs != nil {
+				t.Error(errs)
+			}
+		}
+		if err := s.Nack(bg, got[0], 0, nil); err == nil {
+			t.Error("an acknowledged transaction was given back")
+		}
+		if waiting, out := s.Len(); waiting != 0 || out != 1 || len(s.Acked()) != 1 {
+			t.Error(waiting, out, s.Acked())
+		}
+		if _, err := s.Fetch(bg, pipeline.FetchRequest{Max: 1}); err != nil {
+			t.Error("the source ends while b is held", err)
+		}
+		if err := s.Nack(bg, got[1], 0, nil); err != nil {
+			t.Error(err)
+		}
+		if err := s.Nack(bg, got[1], 0, nil); err == nil {
+			t.Error("b was given back twice")
+		}
+		if waiting, out := s.Len(); waiting != 1 || out != 0 {
+			t.Error(waiting, out)
+		}
+	})
+}
+
 func TestMemorySourceWaitsAndObeysItsContext(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := pipeline.NewMemorySource()
