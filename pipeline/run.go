@@ -175,7 +175,9 @@ func (r *run) finish(err error) Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.summary.Elapsed = time.Since(epoch) - r.started
-	return r.summary
+	summary := r.summary
+	summary.Unsettled += r.settler.pending() // abandoned
+	return summary
 }
 
 func (r *run) progress() Progress {

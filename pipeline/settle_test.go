@@ -369,7 +369,7 @@ func TestL9AnUnresponsiveSourceDoesNotBlockTheEndOfARun(t *testing.T) {
 		var log bytes.Buffer
 		summary, err := pipeline.NewConsumer(source, (&script{}).task(), consumerPolicy(1, 1), pipeline.WithGrace(10*time.Second),
 			pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg)
-		if err != nil || summary.Success != 1 || summary.Elapsed != 10*time.Second {
+		if err != nil || summary.Success != 1 || summary.Unsettled != 1 || summary.Elapsed != 10*time.Second {
 			t.Error(summary, err)
 		}
 		if text := log.String(); strings.Count(text, "the source does not answer") != 1 {

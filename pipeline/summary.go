@@ -35,7 +35,8 @@ type Summary struct {
 	Redelivered int `json:"redelivered"`
 	Retries     int `json:"retries"`   // attempts beyond the first of each step, fetching included
 	Abandoned   int `json:"abandoned"` // the part of Redelivered that ignored its context and did not return
-	// Unsettled counts acknowledgements that the source did not take. It delivers those transactions again.
+	// Unsettled counts acknowledgements that the source refused, or had not answered when the run ended. It delivers those
+	// transactions again.
 	Unsettled int `json:"unsettled"`
 	// Elapsed is written in seconds.
 	Elapsed time.Duration `json:"elapsed"`
