@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
@@ -142,14 +143,17 @@ func (p *problem) fault(path, text string) {
 }
 
 // problems turns the errors of the router into problem documents. It leaves out the values, which may be secrets.
-func problems(_ huma.Context, _ string, v any) (any, error) {
+func problems(c huma.Context, _ string, v any) (any, error) {
 	switch e := v.(type) {
 	case *problem:
 		return &e.Problem, nil
 	case *huma.ErrorModel:
 		p := &problem{Problem: api.Problem{Status: e.Status, Detail: e.Detail, Remedy: remedies[e.Status]}}
-		if e.Status == http.StatusRequestTimeout {
+		switch e.Status {
+		case http.StatusRequestTimeout:
 			p.Detail = "the body did not arrive completely"
+		case http.StatusRequestEntityTooLarge:
+			p.Detail = fmt.Sprintf("the body is larger than %d bytes", c.Operation().MaxBodyBytes-1)
 		}
 		for _, d := range e.Errors {
 			p.fault(d.Location, d.Message)

@@ -45,6 +45,10 @@ func TestS6EveryRefusalIsAProblemWithItsStatus(t *testing.T) {
 		"an unknown field":     {post("/v1/jobs", `{"jobs":[{"type":"t","tpye":"t"}]}`, "Idempotency-Key", "b"), 422, "tpye"},
 		"another media type":   {post("/v1/jobs", "a=b", "Idempotency-Key", "c", "Content-Type", "application/x-www-form-urlencoded"), 415, "application/json"},
 		"too large":            {post("/v1/jobs/search", `{"cursor":"`+strings.Repeat("x", 2<<20)+`"}`), 413, "less"},
+		"of the limit":         {post("/v1/jobs/search", padded(1<<20)), 422, "pad"},
+		"beyond the limit":     {post("/v1/jobs/search", padded(1<<20+1)), 413, "larger than 1048576 bytes"},
+		"of the limit, keyed":  {post("/v1/redrives", padded(1<<20), "Idempotency-Key", "e"), 422, "pad"},
+		"beyond it, keyed":     {post("/v1/redrives", padded(1<<20+1), "Idempotency-Key", "f"), 413, "1048576 bytes"},
 		"a large payload":      {post("/v1/jobs", `{"jobs":[{"type":"t","payload":"`+strings.Repeat("x", 2<<20)+`"}]}`, "Idempotency-Key", "d"), 413, "body.jobs[0].payload"},
 		"no job":               {call{method: http.MethodGet, path: "/v1/jobs/none"}, 404, "not-found"},
 		"no path":              {call{method: http.MethodGet, path: "/v2/jobs"}, 404, "openapi.json"},
@@ -72,6 +76,12 @@ func TestS6EveryRefusalIsAProblemWithItsStatus(t *testing.T) {
 	if strings.Contains(e.log.String(), "panic") {
 		t.Error(e.log)
 	}
+}
+
+// padded returns a JSON object of n bytes.
+func padded(n int) string {
+	const begin, end = `{"pad":"`, `"}`
+	return begin + strings.Repeat("x", n-len(begin+end)) + end
 }
 
 // TestS6ARequestThatIsCutOffIsNotTheServersFault, with a key and without.

@@ -115,7 +115,9 @@ func (s *Server) declare(o *route) {
 // register adds an operation with typed input and output.
 func register[I, O any](s *Server, o route, handle func(context.Context, *I) (*O, error)) {
 	s.declare(&o)
-	huma.Register(s.api, o.Operation, func(ctx context.Context, in *I) (*O, error) {
+	typed := o.Operation
+	typed.MaxBodyBytes++ // huma refuses a body of exactly its limit
+	huma.Register(s.api, typed, func(ctx context.Context, in *I) (*O, error) {
 		if path, found := unfit(reflect.ValueOf(in)); found {
 			p := &problem{}
 			p.invalid(path, "not valid UTF-8, or contains a NUL character")
@@ -205,7 +207,7 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 		// On a copy: of the request that net/http knows, it has to see whether the body was read to its end, as what is left of it
 		// would be taken for the next request.
 		r = r.WithContext(ctx)
-		r.Body = body{http.MaxBytesReader(connection, r.Body, o.MaxBodyBytes)}
+		r.Body = body{http.MaxBytesReader(connection, r.Body, o.MaxBodyBytes+1)} // huma refuses the one byte more
 		if o.public {
 			if err := s.take(ctx, "address:"+hostOf(r.RemoteAddr)); err != nil && !o.free {
 				s.problemOf(ctx, err).write(w)
