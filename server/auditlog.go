@@ -26,7 +26,7 @@ const (
 func (s *Server) auditRoutes() {
 	audits := group{tag: "Audit", scope: policystore.ScopeRead, unbound: true}
 	read := audits.route(http.MethodGet, "/v1/audit/events", "read-audit", "Read the audit log as JSON lines")
-	read.Description = "Each line is {cursor, event}, in stored order, or backwards; a line that is not JSON is in raw, in base64. The answer ends after limit lines, or earlier; continue after the last cursor, or before it, until an answer is empty. A line with a cursor and nothing else says how far a filtered answer has looked."
+	read.Description = "Each line is {cursor, event}, in stored order, or backwards; a line that is not JSON is in raw, in base64. The answer ends after limit lines, or earlier; continue after the last cursor, or before it, until an answer is empty. A line with a cursor and nothing else says how far a filtered answer, or one that a failure of the store has ended, has looked."
 	read.Parameters = []*huma.Param{
 		queryParameter("after", "The cursor of a line: only lines after it. Not with order=newest.", &huma.Schema{Type: huma.TypeString}),
 		queryParameter("order", "newest reads from the end to the beginning; SQLite and PostgreSQL can. Policy snapshots, policy changes and operators' actions, and the events of one work_id, are then found through indexes.", &huma.Schema{Type: huma.TypeString, Enum: []any{"oldest", "newest"}, Default: "oldest"}),
@@ -51,8 +51,8 @@ func queryParameter(name, text string, schema *huma.Schema) *huma.Param {
 
 var errEnough = errors.New("enough lines")
 
-// readAudit streams lines. After the first one the status is sent: a failure then ends the answer early, and the reader goes
-// on after the last cursor.
+// readAudit streams lines. After the first one the status is sent: a failure then ends the answer early, with a line that only has a
+// cursor, and the reader goes on after it.
 func (s *Server) readAudit(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	limit, err := strconv.Atoi(query.Get("limit"))
@@ -93,6 +93,7 @@ func (s *Server) readAudit(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.options.Logger.WarnContext(r.Context(), "reading the audit log failed in the middle of an answer", "error", err)
+		_ = lines.write(lines.cursor, nil)
 	}
 	_ = lines.out.Flush()
 }
@@ -112,6 +113,7 @@ func checkAfter(after string) error {
 type auditWriter struct {
 	out                    *bufio.Writer
 	limit, written, looked int
+	cursor                 string // of the last line that was looked at
 	kind, work             string
 	actor, action          string
 }
@@ -132,7 +134,7 @@ func (a *auditWriter) add(cursor string, line []byte) error {
 		e, err := audit.ParseLine(line)
 		wanted = err == nil && a.wants(&e)
 	}
-	a.looked++
+	a.looked, a.cursor = a.looked+1, cursor
 	if !wanted {
 		if a.looked < maxLooked {
 			return nil

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
 )
 
 // auditLines returns the cursors and the IDs of work of an answer.
@@ -72,6 +75,47 @@ func TestU2TheAuditLogIsReadFromItsEnd(t *testing.T) {
 }
 
 // TestA2TheServersOwnKeysAreOnRecord checks that each action under an Idempotency-Key is an event.
+// breaking is an audit log that fails after a line.
+type breaking struct{ AuditStore }
+
+func (b breaking) Find(ctx context.Context, q audit.Query, f func(string, []byte) error) error {
+	seen := false
+	return b.AuditStore.(audit.Finder).Find(ctx, q, func(cursor string, line []byte) error {
+		if seen {
+			return errors.New("the store is away")
+		}
+		seen = true
+		return f(cursor, line)
+	})
+}
+
+func TestU2AnAnswerThatBreaksOffIsNotTheBeginningOfTheLog(t *testing.T) {
+	e := newEnv(t, func(o *Options) { o.Audit = breaking{o.Audit} })
+	for i := range 3 {
+		if err := e.options.Log.Record(t.Context(), audit.Event{Type: audit.JobTransition, Surface: "job", WorkID: fmt.Sprint("w", i), From: "ready", To: "running"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(client.Options{URL: e.url, Token: e.secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen int
+	for before := ""; ; {
+		list, next, err := c.Audit().Newest(t.Context(), client.AuditQuery{Type: audit.JobTransition, Before: before, Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen += len(list); next == "" {
+			break
+		}
+		before = next
+	}
+	if seen != 3 {
+		t.Errorf("%d of 3 events", seen)
+	}
+}
+
 func TestA2TheServersOwnKeysAreOnRecord(t *testing.T) {
 	e := newEnv(t, nil)
 	for _, queue := range []string{"a", "a", "b"} {
