@@ -24,7 +24,7 @@ const (
 
 func (s *Server) eventRoutes() {
 	o := group{tag: "Events", scope: policystore.ScopeRead}.route(http.MethodGet, "/v1/events", "events", "Stream counters, transitions of jobs, and signs of change")
-	o.Description = "Server-sent events. stats has the counters of GET /v1/stats, sent at first and when they change. transition has a job_transition event of the audit log, written by workers that record there; its ID is a cursor, from which a stream goes on after Last-Event-ID. pulse has a number for each of jobs, documents, audit and clients, which grows when something there has changed: sent at first, and then at most once a second. Numbers of different servers cannot be compared."
+	o.Description = "Server-sent events. stats has the counters of GET /v1/stats, sent at first and when they change. transition has a job_transition event of the audit log, written by workers that record there; its ID is a cursor, from which a stream goes on after Last-Event-ID, or from the end of the log where the log does not reach as far. pulse has a number for each of jobs, documents, audit and clients, which grows when something there has changed: sent at first, and then at most once a second. Numbers of different servers cannot be compared."
 	o.Parameters = []*huma.Param{
 		queryParameter("topics", "Some of stats, transitions and pulse, separated by commas; stats,transitions if absent. Tokens that are bound to queues or documents may not have transitions.", &huma.Schema{Type: huma.TypeString}),
 		{Name: "Last-Event-ID", In: "header", Description: "The ID of the last transition that was received.", Schema: &huma.Schema{Type: huma.TypeString}},
@@ -64,8 +64,14 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	if full == nil {
 		defer release()
 	}
-	if want.transitions && after == "" && firstError(err, full) == nil {
-		after, err = audit.Tail(r.Context(), s.options.Audit)
+	if want.transitions && firstError(err, full) == nil {
+		tail, failed := audit.Tail(r.Context(), s.options.Audit)
+		switch {
+		case after == "":
+			after, err = tail, failed
+		case failed == nil && positionOf(after) > positionOf(tail): // the log was restored from a backup
+			after = tail
+		}
 	}
 	if err := firstError(err, full); err != nil {
 		s.problemOf(r.Context(), err).write(w)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
@@ -118,6 +119,25 @@ func TestS7TransitionsAreStreamedAndGoOnAfterAnEvent(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// TestS7AStreamAfterAnEventOfALostLogBeginsAtTheEnd: a log that was restored from a backup ends before events that were sent.
+func TestS7AStreamAfterAnEventOfALostLogBeginsAtTheEnd(t *testing.T) {
+	e := newEnv(t, nil)
+	event := audit.Event{Type: audit.JobTransition, Surface: "job", WorkID: "before", From: "ready", To: "running"}
+	if err := e.options.Log.Record(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	events := e.events(ctx, "?topics=transitions", "1000000")
+	event.WorkID = "since"
+	if err := e.options.Log.Record(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	if first := next(t, events, "transition"); !strings.Contains(first[2], `"since"`) {
+		t.Errorf("%q", first)
+	}
 }
 
 // TestS7ASilentStreamStaysOpen: with HTTP/2, a write deadline ends a stream on which nothing is written.
