@@ -83,6 +83,7 @@ func (s *Server) deliveryRoutes() {
 		if err != nil {
 			return nil, s.refused(ctx, o, err)
 		}
+		_ = s.hub.Rekey(ctx) // who is given the new key can use it now; after a failure the hub does it later
 		return answers(api.SigningKey{PublicKey: protocol.FormatKey(keys.Public())}, nil)
 	})
 }

@@ -9,11 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
@@ -309,6 +311,25 @@ func TestS6TheLogNamesTheSigningKeysBeforeAndAfterARotation(t *testing.T) {
 	if len(found) != 1 || before == after || found[0].From != before.PublicKey || found[0].To != after.PublicKey {
 		t.Errorf("from %v to %v: %+v", before, after, found)
 	}
+}
+
+// TestS4WhoeverHasTheNewSigningKeyCanUseItAtOnce: a program that trusts only the new key refuses what the old one has signed.
+func TestS4WhoeverHasTheNewSigningKeyCanUseItAtOnce(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, e *env) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go e.server.hub.Run(ctx)
+		e.do(call{method: "POST", path: "/v1/documents/shop/revisions", body: api.Publish{Body: fmt.Sprintf(documentText, 3)}, header: map[string]string{"If-Match": "*"}})
+		synctest.Wait()
+		var before, after protocol.Envelope
+		var rotated api.SigningKey
+		e.get("/v1/documents/shop/live").into(t, &before)
+		e.do(call{method: "POST", path: "/v1/signing-key/rotate", header: map[string]string{"Idempotency-Key": "k"}}).into(t, &rotated)
+		e.get("/v1/documents/shop/live").into(t, &after)
+		if key := protocol.FormatKey(after.Key); len(before.Key) == 0 || key != rotated.PublicKey {
+			t.Errorf("the document was signed with %s and is signed with %s; the new key is %s", protocol.FormatKey(before.Key), key, rotated.PublicKey)
+		}
+	})
 }
 
 // pausing is a store whose rollout somebody pauses while it is judged.

@@ -32,6 +32,8 @@ type Hub struct {
 	logger   *slog.Logger
 	reported reports
 
+	syncing sync.Mutex // one sync at a time, so that older keys do not replace newer ones
+
 	keys   atomic.Pointer[keyring.Keys]
 	synced atomic.Int64 // when the store answered last, in Unix nanoseconds
 	closed chan struct{}
@@ -102,8 +104,13 @@ func (h *Hub) watch(ctx context.Context) <-chan struct{} {
 	return changes
 }
 
+// Rekey signs what the hub delivers with the keys that are now in the store. It returns an error if that is not possible now; Run repeats it.
+func (h *Hub) Rekey(ctx context.Context) error { return h.sync(ctx) }
+
 // sync loads the documents that have changed, of those that someone has asked for. A document that cannot be read keeps its last view.
 func (h *Hub) sync(ctx context.Context) error {
+	h.syncing.Lock()
+	defer h.syncing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	keys, err := keyring.Load(ctx, h.store)
