@@ -47,7 +47,7 @@ type FileSink struct {
 	tail    position // the end of the last line
 	segment uint64
 	heads   map[string]Head
-	unsaved bool // the heads of the earlier segments, because the disk was full
+	unsaved bool // the heads of the earlier segments, because the disk was full or the process died
 	buffer  []byte
 	timer   *time.Timer // runs while something is not durable yet
 	failed  error       // of a background sync
@@ -81,7 +81,11 @@ func (s *FileSink) restore() error {
 	if err != nil {
 		return err
 	}
-	s.segment = n
+	saved, err := s.names.saved()
+	if err != nil { // not reached in tests: current has read the same file just before
+		return err
+	}
+	s.segment, s.unsaved = n, saved.Segment < n
 	if err = s.openSegment(); err != nil {
 		return err
 	}
