@@ -155,6 +155,7 @@ func (o *outbox) forward() error {
 	end, from := o.file.end(), o.position()
 	var events []Event
 	var lines [][]byte
+	var unnoted error // of the note; it holds nothing back
 	last := from
 	send := func() error {
 		if len(lines) > 0 {
@@ -166,9 +167,9 @@ func (o *outbox) forward() error {
 				return err
 			}
 		}
-		err := o.advance(last, events)
+		unnoted = o.advance(last, events)
 		events, lines = events[:0], lines[:0]
-		return err
+		return nil
 	}
 	after := ""
 	if from.segment > 0 {
@@ -203,7 +204,10 @@ func (o *outbox) forward() error {
 	if err != nil && !errors.Is(err, errEnd) {
 		return err
 	}
-	return send()
+	if err := send(); err != nil {
+		return err
+	}
+	return unnoted
 }
 
 func (o *outbox) position() position {

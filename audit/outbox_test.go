@@ -51,6 +51,35 @@ func TestA2OutboxReportsThatItIsNotForwarded(t *testing.T) {
 	})
 }
 
+// TestA2OutboxIsForwardedWhereTheNoteCannotBeWritten without a pause after each batch: the full disk needs the room of what was forwarded.
+func TestA2OutboxIsForwardedWhereTheNoteCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		sink := &flaky{}
+		sink.down.Store(true)
+		l := open(t, sink, Options{Mode: Outbox, Outbox: dir})
+		if err := os.Mkdir(l.outbox.note, 0o700); err != nil { // nothing can be written there
+			t.Fatal(err)
+		}
+		for i := range 6 * outboxBatch {
+			l.Observe(bg, failed(fmt.Sprintf("call-%d", i), 1))
+		}
+		if err := l.Append(bg, failed("last", 1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * lastBackoff) // the pauses have their full length
+		sink.down.Store(false)
+		begun := time.Now()
+		if err := l.Flush(bg); err != nil || time.Since(begun) > lastBackoff {
+			t.Errorf("forwarded after %v: %v", time.Since(begun), err)
+		}
+		if l.Stats().Failing == nil {
+			t.Error("nothing says that the note cannot be written")
+		}
+		closeLog(t, l)
+	})
+}
+
 // TestA2OutboxKnowsTheHeadsWhileTheSinkIsDown checks the heads that the outbox has seen.
 func TestA2OutboxKnowsTheHeadsWhileTheSinkIsDown(t *testing.T) {
 	dir := t.TempDir()
