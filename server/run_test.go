@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +87,42 @@ func TestS9NoStreamOutlivesRun(t *testing.T) {
 			t.Error("the stream outlives Run")
 		}
 		cancel()
+	})
+}
+
+// scarce is a listener of a process that may not open more files for some time.
+type scarce struct {
+	pipes
+	until time.Time
+}
+
+func (s scarce) Accept() (net.Conn, error) {
+	if time.Now().Before(s.until) {
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	return s.pipes.Accept()
+}
+
+// TestAServerThatCannotAcceptConnectionsSaysSo once a minute: nothing else shows why it does not answer.
+func TestAServerThatCannotAcceptConnectionsSaysSo(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, e *env) {
+		listener := scarce{make(pipes), time.Now().Add(90 * time.Second)}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- e.server.Run(ctx, listener) }()
+		transport := &http.Transport{DialContext: listener.dial}
+		e.client = &http.Client{Transport: transport}
+		if r := e.get("/v1/jobs"); r.status != http.StatusOK {
+			t.Errorf("afterwards: %d %s", r.status, r.body)
+		}
+		transport.CloseIdleConnections()
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if lines := e.log.String(); strings.Count(lines, `"level":"WARN"`) != 2 || !strings.Contains(lines, `"error":"accept: too many open files"`) {
+			t.Errorf("logged: %s", lines)
+		}
 	})
 }
 

@@ -222,6 +222,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		Handler: s.Handler(), TLSConfig: s.options.TLS, ReadHeaderTimeout: s.options.Limits.HeaderTime, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: s.options.Limits.HeaderBytes, ErrorLog: slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
 	}
+	listener = &watched{Listener: listener, log: s.options.Logger}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	httpServer.BaseContext = func(net.Listener) context.Context { return context.WithValue(context.Background(), runKey{}, work) }
 	var group sync.WaitGroup
@@ -255,6 +256,23 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		err = errors.Join(fmt.Errorf("server: %w", reason), err)
 	}
 	return err
+}
+
+// watched is a listener that logs, once a minute, why it accepts no connections, for example because the process may not open more
+// files. net/http tries again.
+type watched struct {
+	net.Listener
+	log    *slog.Logger
+	logged time.Time // written by the goroutine that accepts
+}
+
+func (l *watched) Accept() (net.Conn, error) {
+	connection, err := l.Listener.Accept()
+	if err != nil && !errors.Is(err, net.ErrClosed) && time.Since(l.logged) >= time.Minute {
+		l.logged = time.Now()
+		l.log.Warn("connections are not accepted", "error", err)
+	}
+	return connection, err
 }
 
 // runKey is the key of the context of Run in those of requests.
