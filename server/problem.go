@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"strconv"
@@ -123,7 +124,11 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 	case errors.Is(err, errInvalid):
 		p.invalid("", strings.TrimPrefix(err.Error(), errInvalid.Error()+": "))
 	default:
-		s.options.Logger.ErrorContext(ctx, "a store did not answer a request", "error", err)
+		level := slog.LevelError
+		if errors.Is(ctx.Err(), context.Canceled) { // the caller has left, or Run has cut the request off and says so
+			level = slog.LevelDebug
+		}
+		s.options.Logger.Log(ctx, level, "a store did not answer a request", "error", err)
 		p.Status, p.Detail, p.retryAfter = http.StatusServiceUnavailable, "the store did not answer", awayTime
 		p.Remedy = "try again after the time in Retry-After; a change may have been made already if the store broke off while it stored it"
 	}

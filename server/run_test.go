@@ -16,7 +16,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// stuck is a store whose enqueues end with their context only.
+// stuck is a store whose enqueues and reads of a job end with their context only.
 type stuck struct {
 	JobStore
 	running *atomic.Bool
@@ -26,6 +26,10 @@ func (s stuck) Enqueue(ctx context.Context, _ []job.Insert) ([]job.Receipt, erro
 	s.running.Store(true)
 	defer s.running.Store(false)
 	return nil, wait.For(ctx, time.Hour)
+}
+
+func (stuck) Get(ctx context.Context, _ string) (*job.Record, []job.Attempt, error) {
+	return nil, nil, wait.For(ctx, time.Hour)
 }
 
 // pipes is a listener within the process.
@@ -87,6 +91,27 @@ func TestS9NoStreamOutlivesRun(t *testing.T) {
 			t.Error("the stream outlives Run")
 		}
 		cancel()
+	})
+}
+
+// TestACallerThatLeavesIsNotAFaultOfTheStore: closed pages of a browser would fill the log.
+func TestACallerThatLeavesIsNotAFaultOfTheStore(t *testing.T) {
+	inBubble(t, func(o *Options) { o.Jobs = stuck{JobStore: o.Jobs} }, func(t *testing.T, e *env) {
+		const path = "/v1/jobs/01900000-0000-7000-8000-000000000000"
+		ctx, leave := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, leave)
+		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+e.secret)
+		if answer, err := e.client.Do(r); err == nil {
+			_ = answer.Body.Close()
+		}
+		synctest.Wait()
+		if lines := e.log.String(); strings.Contains(lines, `"level":"ERROR"`) {
+			t.Errorf("logged: %s", lines)
+		}
+		if r := e.get(path); r.status != http.StatusServiceUnavailable || !strings.Contains(e.log.String(), `"level":"ERROR"`) {
+			t.Errorf("a store that does not answer: %d, logged: %s", r.status, e.log.String())
+		}
 	})
 }
 
