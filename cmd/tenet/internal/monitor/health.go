@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -27,6 +28,7 @@ func Alive(context.Context) error { return nil }
 
 // Health serves the health and metrics of a process over HTTP.
 type Health struct {
+	log      *slog.Logger
 	observer *prom.Observer
 	registry *prometheus.Registry
 	listener net.Listener
@@ -35,11 +37,11 @@ type Health struct {
 }
 
 // listen listens on an address. It adds the metrics of own to those of the process and of the observer.
-func listen(address string, own ...prometheus.Collector) (*Health, error) {
+func listen(address string, log *slog.Logger, own ...prometheus.Collector) (*Health, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, cli.Usagef("--listen: %w; write host:port, for example 127.0.0.1:9090", err)
 	}
-	h := &Health{registry: prometheus.NewRegistry()}
+	h := &Health{log: log, registry: prometheus.NewRegistry()}
 	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // never a duplicate in a new registry
 	h.registry.MustRegister(own...)
 	var err error
@@ -57,7 +59,9 @@ func (h *Health) Address() string { return h.listener.Addr().String() }
 
 // Serve serves until close is called. When ctx is done the process is no longer ready.
 func (h *Health) Serve(ctx context.Context, live, ready probe) {
-	h.server = &http.Server{Handler: h.handler(ctx, live, ready), ReadHeaderTimeout: 5 * time.Second}
+	h.server = &http.Server{
+		Handler: h.handler(ctx, live, ready), ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelWarn),
+	}
 	h.served = make(chan error, 1)
 	go func() { h.served <- h.server.Serve(h.listener) }()
 }

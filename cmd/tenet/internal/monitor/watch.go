@@ -66,7 +66,7 @@ func (w *Watch) start(ctx context.Context, a *cli.App, o Options) (err error) {
 		}))
 	}
 	if o.Listen != "" {
-		if w.Health, err = listen(o.Listen, o.Metrics...); err != nil {
+		if w.Health, err = listen(o.Listen, o.Log, o.Metrics...); err != nil {
 			return err
 		}
 		w.OnClose(w.Health.close)
