@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -172,7 +174,13 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 4 a threshold fired, 
 	root.PersistentFlags().Var(OneOf(&a.LogFormat, FormText, FormJSON), "log-format", "format of logs on stderr: text or json (also TENET_LOG_FORMAT)")
 	root.PersistentFlags().Var(OneOf(&a.LogLevel, logLevels()...), "log-level", "lowest level to log: debug, info, warn or error (also TENET_LOG_LEVEL)")
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.Configure(cmd) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		err := a.Configure(cmd)
+		if _, ok := a.Stderr.(*os.File); ok { // it is the process's, as is the logger of packages that were given none
+			slog.SetDefault(a.Logger(a.Stderr, false))
+		}
+		return err
+	}
 	root.AddCommand(a.versionCommand())
 	a.AddCommands(a, root)
 	root.InitDefaultHelpCmd() // cobra adds both commands only when it runs; they are changed below
