@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,8 @@ type OIDC struct {
 	Issuer       string
 	ClientID     string
 	ClientSecret string // may be empty for a public client
-	// BaseURL is the address under which people reach the server; the provider redirects to BaseURL/v1/session/callback.
+	// BaseURL is the address under which people reach the server, as https://host[:port][/path]; the provider redirects to
+	// BaseURL/v1/session/callback. With http, browsers keep the session's cookie for their own machine only.
 	BaseURL string
 	// Groups maps the groups of a person to scopes. A person in none of these groups is refused.
 	Groups map[string][]policystore.Scope
@@ -63,6 +65,10 @@ func newPeople(ctx context.Context, o *OIDC) (*people, error) {
 	if missing != "" {
 		return nil, fmt.Errorf("server: OpenID Connect: %s is missing: nobody could sign in", missing)
 	}
+	base, err := url.Parse(o.BaseURL)
+	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Hostname() == "" || base.RawQuery != "" || base.Fragment != "" {
+		return nil, errors.New("server: OpenID Connect: BaseURL: write https://host[:port][/path]: nobody could sign in")
+	}
 	p := &people{options: *o}
 	p.options.GroupsClaim = cmp.Or(p.options.GroupsClaim, "groups")
 	p.options.Client = cmp.Or(p.options.Client, http.DefaultClient)
@@ -88,7 +94,7 @@ type login struct {
 }
 
 // begin returns a sign-in and where the browser goes for it.
-func (p *people) begin(target string) (l login, url string) {
+func (p *people) begin(target string) (l login, to string) {
 	l = login{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Return: target, Expires: time.Now().Add(loginTime)}
 	return l, p.oauth.AuthCodeURL(l.State, oidc.Nonce(l.Nonce), oauth2.S256ChallengeOption(l.Verifier))
 }

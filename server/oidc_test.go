@@ -197,6 +197,17 @@ func TestO3AMissingOptionOfOpenIDConnectIsNamed(t *testing.T) {
 	}
 }
 
+// TestS5ABaseURLThatIsNotAnAddressIsRefused: providers would send nobody back to it.
+func TestS5ABaseURLThatIsNotAnAddressIsRefused(t *testing.T) {
+	f := newForger(t)
+	for _, base := range []string{"tenet.example.com", "tenet.example.com:7070", "https://", "ftp://tenet.example.com", "https://tenet.example.com/?a=b", "https://tenet.example.com/#a", "https://:7070"} {
+		o := OIDC{Issuer: f.url, ClientID: "tenet", BaseURL: base, Groups: map[string][]policystore.Scope{"ops": {policystore.ScopeRead}}}
+		if _, err := newPeople(t.Context(), &o); err == nil || !strings.Contains(err.Error(), "BaseURL: write https://host[:port][/path]") {
+			t.Errorf("%s: %v", base, err)
+		}
+	}
+}
+
 func TestS5ASignInThatIsNotTheBrowsersOwnIsRefused(t *testing.T) {
 	f := newForger(t)
 	e := newEnv(t, func(o *Options) {
