@@ -166,8 +166,8 @@ func (j *Jobs) storeFlow(f job.NewFlow, entries []entry, w flowWriter) (job.Flow
 	if none(err) {
 		return job.FlowReceipt{ID: f.ID, Existed: true}, nil
 	}
-	for start, end := 0, 0; start < len(entries) && err == nil; start = end {
-		end = min(start+flowChunk, len(entries))
+	for start := 0; start < len(entries) && err == nil; start += flowChunk {
+		end := min(start+flowChunk, len(entries))
 		if err = w.jobs(entries[start:end]); err == nil {
 			err = w.nodes(j.db.sql(addNodesSQL), seq, nodeColumns(f, entries, start, end))
 		}
