@@ -210,14 +210,14 @@ func TestS9AStreamThatCatchesUpEndsWhenTheServerDrains(t *testing.T) {
 			defer close(ended)
 			e.server.Handler().ServeHTTP(w, r)
 		}()
-		time.Sleep(12 * time.Hour)
+		time.Sleep(time.Hour)
 		e.server.Drain()
 		if !wait.Closed(ended, time.Hour) {
 			t.Error("the stream goes on")
 			<-ended
 		}
-		if w.Body.Len() == 0 {
-			t.Error("nothing was written in 12 hours")
+		if beats := strings.Count(w.Body.String(), ": \n\n"); beats < 2 { // the last may be that of the end
+			t.Errorf("%d comments were written in an hour", beats)
 		}
 	})
 }
