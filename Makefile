@@ -20,7 +20,7 @@ ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 # Tests whose subject is one goroutine, or a process or browser that runs for long, do without the race detector, under which they take
 # several times as long. Make soak runs the concurrent ones with it.
 # Of SQLite's store and of the audit log, whose tests are many, the cases in which goroutines meet run with it too.
-PLAIN = ./server/ui . ./cmd/tenet ./adapter/sqlite ./audit ./cmd/tenet/internal/{dlq,gen,jobline,jobs,open,policies,policyimport,records,release} \
+PLAIN = ./server/ui . ./cmd/tenet ./adapter/sqlite ./audit ./cmd/tenet/internal/{crashtest,dlq,gen,jobline,jobs,open,policies,policyimport,records,release} \
 	./prove ./simulate ./amplify ./policyfile ./rollout ./bench/outage
 
 # Nobody debugs these programs, so they have no DWARF. Compilers take two thirds of the time without inlining, so only packages that
@@ -39,8 +39,8 @@ RACE = $(FLAGS) -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc $(CODE
 	'-gcflags=github.com/nats-io/nats-server/v2/...=-race=false $(SMALL)'
 
 # The packages whose tests take longest begin first.
-LONG = ./adapter/postgres ./adapter/rabbitmq ./server ./adapter/nats/natspipe ./adapter/nats/natsstore ./cmd/tenet/internal/crashtest \
-	./adapter/memory ./adapter/postgres/pgpipe ./job ./adapter/redis ./server/client ./adapter/nats
+LONG = ./adapter/postgres ./adapter/rabbitmq ./server ./adapter/nats/natspipe ./adapter/nats/natsstore ./adapter/memory \
+	./adapter/postgres/pgpipe ./job ./adapter/redis ./server/client ./adapter/nats
 RACED = $(LONG) $$(go list $(ALL) | grep -vxF "$$(go list $(PLAIN))")
 
 packages: ## install the Debian packages whose programs tests run, where they are missing: a minute the first time, as root
@@ -69,7 +69,7 @@ plain: packages format
 
 soak: ## all tests at full size, without -short, those of the benchmarks too: about an hour
 	go test -timeout 2h -p 1 $(ALL) ./bench/...
-	go test -race -short -timeout 2h -p 1 . ./cmd/tenet ./server/ui ./adapter/sqlite ./audit
+	go test -race -short -timeout 2h -p 1 . ./cmd/tenet ./cmd/tenet/internal/crashtest ./server/ui ./adapter/sqlite ./audit
 
 format:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
