@@ -11,7 +11,7 @@ import (
 // TestS7FiltersOfAnyFormKeepFewStatements: each order of metadata and payload fields needs its own statement, which takes up 80 KiB.
 func TestS7FiltersOfAnyFormKeepFewStatements(t *testing.T) {
 	jobs := open(t).Jobs()
-	for form := range 1024 {
+	for form := range 600 {
 		var f job.Filter
 		for bit := range 10 {
 			term := filter.Term{Field: job.FieldMeta, Path: strconv.Itoa(bit), Values: filter.Exactly("v")}
