@@ -221,8 +221,8 @@ func (s *keys) lapse(d time.Duration) { lapse(s.T, s.options.Advance, s.virtual,
 
 // edges checks that a period ends exactly on time. start begins the period and returns its end and a probe that reports whether
 // the period is over; the probe may be repeated until it is true. In virtual time edges probes a millisecond and a microsecond
-// before the end, and then at the end, or a microsecond or a millisecond later. In real time it reads the store's clock
-// between probes, as fast as possible.
+// before the end, and then at the end, or a microsecond or a millisecond later. In real time it probes at
+// once and then, from shortly before the end on, as fast as possible, and reads the store's clock between probes.
 func (s *keys) edges(start func() (end time.Time, over func() bool)) {
 	s.Helper()
 	if !s.virtual {
@@ -261,6 +261,7 @@ func (s *keys) edge(end time.Time, over func() bool) {
 			s.Fatalf("not over although the store's clock was %s past its end before", before.Sub(end))
 		}
 		before = after
+		time.Sleep(end.Sub(after) - 20*time.Millisecond)
 	}
 }
 
