@@ -175,7 +175,7 @@ func TestJ20AFlowIsStoredInStatementsOfABoundedSize(t *testing.T) {
 	for _, c := range []struct {
 		jobs, size int
 		want       []int
-	}{{12_000, 0, []int{10_000, 2_000}}, {10, 1 << 20, []int{4, 4, 2}}} {
+	}{{12_000, 0, []int{10_000, 2_000}}, {40, 1 << 20, []int{16, 16, 8}}} {
 		var f job.Flow
 		payload := make([]byte, c.size)
 		for i := range c.jobs {

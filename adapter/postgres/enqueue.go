@@ -245,7 +245,8 @@ type columns struct {
 }
 
 // partBytes is the size of the payloads that a statement stores, not counting the last one: a message to the server has room for 1 GiB.
-const partBytes = 4 << 20
+// It is large because only the keys of one statement are taken in their order: two transactions that take more can deadlock.
+const partBytes = 16 << 20
 
 // parts divides the entries among statements.
 func (c columns) parts() iter.Seq[columns] {

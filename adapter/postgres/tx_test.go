@@ -143,10 +143,11 @@ func insertInEachKind(t *testing.T, run func(t *testing.T, store *postgres.Jobs,
 // TestJ9LargeJobsWithKeysAreStoredTogether stores more than fits into a statement. The keys of the first and of the second job are
 // repeated.
 func TestJ9LargeJobsWithKeysAreStoredTogether(t *testing.T) {
-	list, payload := inserts(4), make([]byte, 4<<20)
+	list := inserts(4)
 	for i, key := range []string{"a", "b", "a", "b"} {
-		list[i].UniqueKey, list[i].Payload = key, payload
+		list[i].UniqueKey = key
 	}
+	list[0].Payload = make([]byte, 16<<20)
 	insertInEachKind(t, func(t *testing.T, store *postgres.Jobs, insertTx func(...job.Insert) ([]job.Receipt, error), commit func() error) {
 		receipts, err := insertTx(list...)
 		if err := errors.Join(err, commit()); err != nil {
@@ -163,6 +164,28 @@ func TestJ9LargeJobsWithKeysAreStoredTogether(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestJ9TransactionsWithTheSameKeysInOppositeOrderDoNotDeadlock: the second waits for the end of the first.
+func TestJ9TransactionsWithTheSameKeysInOppositeOrderDoNotDeadlock(t *testing.T) {
+	db, _ := open(t)
+	payload := make([]byte, 1<<20)
+	errs := make(chan error)
+	for _, order := range []string{"abcdefghijkl", "lkjihgfedcba"} {
+		list := inserts(len(order))
+		for i := range list {
+			list[i].UniqueKey, list[i].Payload = order[i:i+1], payload
+		}
+		go func() {
+			errs <- pgx.BeginFunc(t.Context(), pools[url], func(tx pgx.Tx) error {
+				_, err := db.Jobs().InsertTx(t.Context(), tx, list)
+				return err
+			})
+		}()
+	}
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestJ9AnExistingIDIsAConflictInATransaction(t *testing.T) {
