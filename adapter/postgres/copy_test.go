@@ -190,3 +190,14 @@ func TestJ20AFlowIsStoredInStatementsOfABoundedSize(t *testing.T) {
 		}
 	}
 }
+
+func TestJ9PlainJobsAreStoredInStatementsOfABoundedSize(t *testing.T) {
+	db, _ := open(t)
+	list, payload := inserts(3), make([]byte, 10<<20)
+	for i := range list {
+		list[i].Payload = payload
+	}
+	if parts, err := db.Jobs().PlainParts(list); err != nil || !slices.Equal(parts, []int{2, 1}) {
+		t.Errorf("%v, %v", parts, err)
+	}
+}

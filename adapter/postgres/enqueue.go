@@ -206,7 +206,7 @@ func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, 
 			return j.copy(ctx, entries)
 		}
 		b := &pgx.Batch{}
-		b.Queue(j.text.plain, all.arguments()[:plainArguments]...)
+		j.queuePlain(b, all)
 		j.askLimits(b)
 		return j.db.run(ctx, "enqueue", b)
 	})
@@ -215,6 +215,12 @@ func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, 
 	}
 	j.bell.wake()
 	return receipts, nil
+}
+
+func (j *Jobs) queuePlain(b *pgx.Batch, all columns) {
+	for part := range all.parts() {
+		b.Queue(j.text.plain, part.arguments()[:plainArguments]...)
+	}
 }
 
 // queue adds the statements that store entries. The statement before, unless it is "", precedes the one that takes keys. The receipts are

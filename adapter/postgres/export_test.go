@@ -39,13 +39,28 @@ func (j *Jobs) FlowParts(f job.NewFlow) (parts []int, err error) {
 			jobs: func(part []entry) error {
 				b := &pgx.Batch{}
 				j.queue(b, part, "")
-				for _, statement := range b.QueuedQueries {
-					parts = append(parts, len(statement.Arguments[0].([]pgtype.UUID)))
-				}
+				parts = append(parts, jobsOf(b)...)
 				return nil
 			},
 			nodes: func(string, int64, []any) error { return nil },
 		})
 	}
 	return parts, err
+}
+
+// PlainParts returns how many jobs each statement stores of plain jobs, without storing them.
+func (j *Jobs) PlainParts(list []job.Insert) ([]int, error) {
+	entries, err := prepare(list)
+	all, _ := divide(entries, make([]job.Receipt, len(entries)))
+	b := &pgx.Batch{}
+	j.queuePlain(b, all)
+	return jobsOf(b), err
+}
+
+// jobsOf returns how many jobs each statement stores.
+func jobsOf(b *pgx.Batch) (parts []int) {
+	for _, statement := range b.QueuedQueries {
+		parts = append(parts, len(statement.Arguments[0].([]pgtype.UUID)))
+	}
+	return parts
 }
