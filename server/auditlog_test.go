@@ -74,7 +74,6 @@ func TestU2TheAuditLogIsReadFromItsEnd(t *testing.T) {
 	}
 }
 
-// TestA2TheServersOwnKeysAreOnRecord checks that each action under an Idempotency-Key is an event.
 // breaking is an audit log that fails after a line.
 type breaking struct{ AuditStore }
 
@@ -116,6 +115,7 @@ func TestU2AnAnswerThatBreaksOffIsNotTheBeginningOfTheLog(t *testing.T) {
 	}
 }
 
+// TestA2TheServersOwnKeysAreOnRecord checks that each action under an Idempotency-Key is an event.
 func TestA2TheServersOwnKeysAreOnRecord(t *testing.T) {
 	e := newEnv(t, nil)
 	for _, queue := range []string{"a", "a", "b"} {
