@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -99,7 +100,7 @@ func (a *App) readConfig(root *cobra.Command) (settings map[string]setting, igno
 	}
 	text, err := files.Read(path, MaxInput)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && a.Config == "":
+	case a.Config == "" && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)): // HOME may be /dev/null
 		return nil, nil, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, Fail(ExitNotFound, fmt.Errorf("config file %s does not exist", path))
