@@ -63,9 +63,14 @@ func readCourse(r *request, path, queue string) (course, error) {
 
 // newCharts draws a history.
 func newCharts(h *api.StatsHistory, s *span) []chart {
-	first := 0 // samples may be further apart than the step
-	for first < len(h.Times) && h.Times[len(h.Times)-1].Sub(h.Times[first]) > s.length {
-		first++
+	first := 0
+	for i, at := range h.Times {
+		switch {
+		case h.Times[len(h.Times)-1].Sub(at) > s.length: // samples may be further apart than the step
+			first = i + 1
+		case i > 0 && at.Before(h.Times[i-1]): // the clock was set back
+			first = i
+		}
 	}
 	times := h.Times[first:]
 	base := chart{X: []float64{}}

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -35,6 +36,21 @@ func TestU2AttemptsPerFinishedJobLeaveOutMinutesWithoutOne(t *testing.T) {
 	for _, c := range newCharts(h, &span{length: time.Hour, together: 8}) {
 		if values := c.Series[0].Values; c.ID == "amplification" && (*values[0] != 1.5 || values[1] != nil) {
 			t.Errorf("%v and %v, want 1.5 and a gap", *values[0], values[1])
+		}
+	}
+}
+
+// TestU2ChartsGoForwardInTimeAfterTheClockWasSetBack: they begin at the step, as a line cannot lead back.
+func TestU2ChartsGoForwardInTimeAfterTheClockWasSetBack(t *testing.T) {
+	start := time.Unix(1e9, 0)
+	h := &api.StatsHistory{Total: api.NewSeries(6)}
+	for i, second := range []int{0, 10, 20, -3600, -3590, -3580} {
+		h.Times = append(h.Times, start.Add(time.Duration(second)*time.Second))
+		h.Total.Ready[i] = i
+	}
+	for _, c := range newCharts(h, &span{length: 15 * time.Minute, together: 1}) {
+		if !slices.Equal(c.X, []float64{0, 10, 20}) || c.Start != start.Add(-time.Hour).Unix() || c.ID == "backlog" && *c.Series[0].Values[0] != 3 {
+			t.Errorf("%s: %v from %d", c.ID, c.X, c.Start)
 		}
 	}
 }
