@@ -36,6 +36,7 @@ func (s *Server) historyRoutes() {
 type sampler struct {
 	history history.History
 	asked   wait.Signal // somebody has asked
+	looked  time.Time   // when the newest sample was taken, by the wall clock
 }
 
 // run takes samples until ctx ends.
@@ -72,6 +73,11 @@ func (p *sampler) sample(ctx context.Context, s *Server, finisher job.Finisher, 
 	if err != nil {
 		return // a gap
 	}
+	wall := at.Round(0)
+	if wall.Before(p.looked) { // the clock was set back, and with it that of a store on this machine
+		*newest = wall
+	}
+	p.looked = wall
 	var finished []job.Finish
 	if finisher != nil {
 		if finished, err = finisher.Finished(ctx, *newest, mostFinished); err == nil && len(finished) > 0 {

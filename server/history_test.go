@@ -86,6 +86,31 @@ func TestU2TheHistoryHasRatesLatenciesAndAmplification(t *testing.T) {
 	})
 }
 
+// TestU2LatenciesGoOnAfterTheClockWasSetBack: the newest finished job seems to be an hour in the future.
+func TestU2LatenciesGoOnAfterTheClockWasSetBack(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, e *env) {
+		store, newest := e.db.Jobs(), time.Now().Add(time.Hour)
+		p := &sampler{looked: newest}
+		for range 2 {
+			if _, err := job.NewClient(store).Enqueue(t.Context(), job.Request{Type: "t"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			claimed, err := store.Claim(t.Context(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: job.DefaultQueue, Free: 1}}, Lease: job.DefaultLease})
+			if err != nil || len(claimed) != 1 {
+				t.Fatal(claimed, err)
+			}
+			if errs := store.Settle(t.Context(), []job.Settlement{{Ref: claimed[0].Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}}); errs != nil {
+				t.Fatal(errs)
+			}
+			p.sample(t.Context(), e.server, store, &newest)
+		}
+		if points := p.history.Points(history.Second, 1); len(points) != 1 || points[0].Total.P50 == 0 {
+			t.Errorf("%+v", points)
+		}
+	})
+}
+
 // TestU2TheHistoryOfAQueueHasNoPointsThatLackIt: points keep the busiest queues, and zeros would say that another has no jobs.
 func TestU2TheHistoryOfAQueueHasNoPointsThatLackIt(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, e *env) {
