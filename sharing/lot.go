@@ -22,20 +22,20 @@ type Lot struct {
 	away   atomic.Bool  // the store is
 	_      [24]byte     // calls that earn read the fields above, and write none of them while the lot is full
 
-	terms atomic.Pointer[Terms]
-	calls striped.Counter // that found the lot full: the pool gets what they earn
-	spent atomic.Int64    // since the last exchange
-	short atomic.Int64    // the highest cost that was refused for want of tokens
-	least atomic.Int64    // of size: a lot, or the highest cost that was ever refused
-	alone alone
-	users atomic.Int64 // of the pool, this process included
-	link  *Link
+	terms   atomic.Pointer[Terms]
+	calls   striped.Counter // that found the lot full: the pool gets what they earn
+	spent   atomic.Int64    // since the last exchange
+	short   atomic.Int64    // the highest cost that was refused for want of tokens
+	least   atomic.Int64    // of size: a lot, or the highest cost that was ever refused
+	interim interim
+	users   atomic.Int64 // of the pool, this process included
+	link    *Link
 
 	share
 }
 
-// alone is what a lot refilled by itself while the store was away.
-type alone struct {
+// interim is what a lot refilled by itself while the store was away.
+type interim struct {
 	at      atomic.Int64 // of the last refill, since epoch
 	accrued atomic.Int64 // so that the pool can be charged for it
 }
@@ -144,15 +144,15 @@ func (l *Lot) want(cost int64) {
 
 // accrue adds the process's share of what time refills while the store is away.
 func (l *Lot) accrue() bool {
-	now, at := int64(time.Since(epoch)), l.alone.at.Load()
+	now, at := int64(time.Since(epoch)), l.interim.at.Load()
 	refill := l.terms.Load().Refill / float64(l.users.Load())
 	room := l.size.Load() - l.tokens.Load()
 	gain := int64(min(refill*float64(now-at), float64(room)))
-	if gain <= 0 || !l.alone.at.CompareAndSwap(at, now) {
+	if gain <= 0 || !l.interim.at.CompareAndSwap(at, now) {
 		return gain > 0 // another attempt has refilled the lot
 	}
 	l.tokens.Add(gain)
-	l.alone.accrued.Add(gain)
+	l.interim.accrued.Add(gain)
 	return true
 }
 
@@ -163,7 +163,7 @@ type member struct{ *Lot }
 // follows a pool that time refills, because it holds a share of it which others may need.
 func (l member) Due() bool {
 	return l.terms.Load().Refill > 0 || l.owed != 0 || l.leaving || l.begun || l.back != 0 || l.demand > Token || l.spent.Load() > 0 || l.short.Load() > 0 ||
-		l.alone.accrued.Load() > 0 || l.calls.Sum() != l.counted
+		l.interim.accrued.Load() > 0 || l.calls.Sum() != l.counted
 }
 
 // Change gives the pool what the lot has beyond its target, and takes what it lacks. The target is what attempts need, and at least an
@@ -227,7 +227,7 @@ func (l member) collect(target int64, t Terms) {
 	calls := l.calls.Sum()
 	earned := float64(calls-l.counted) * float64(l.earn.Load())
 	l.counted = calls
-	l.back = min(l.back+int64(min(earned, float64(t.capacity()))), t.capacity()) - l.alone.accrued.Swap(0)
+	l.back = min(l.back+int64(min(earned, float64(t.capacity()))), t.capacity()) - l.interim.accrued.Swap(0)
 	for {
 		tokens := l.tokens.Load()
 		surplus := min(tokens, l.size.Load()) - l.owed - target
@@ -246,7 +246,7 @@ func (l member) Settle(err error) {
 	if err != nil {
 		l.back, l.granted = min(l.back, 0), 0 // tokens on their way may be lost, and a charge may come twice
 		if !l.away.Load() {
-			l.alone.at.Store(int64(time.Since(epoch)))
+			l.interim.at.Store(int64(time.Since(epoch)))
 			l.away.Store(true)
 		}
 	} else {

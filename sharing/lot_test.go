@@ -234,7 +234,7 @@ func TestB2ALotFillsAfterQuietHours(t *testing.T) {
 		l.tokens.Store(0)
 		l.dry.Store(true)
 		l.away.Store(true)
-		l.alone.at.Store(int64(time.Since(epoch) - idle))
+		l.interim.at.Store(int64(time.Since(epoch) - idle))
 		if !l.Spend(1) {
 			t.Errorf("refused after %v", idle)
 		}

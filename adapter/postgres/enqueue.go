@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -251,16 +253,16 @@ type columns struct {
 }
 
 // partBytes is the size of the payloads that a statement stores, not counting the last one: a message to the server has room for 1 GiB.
-// It is large because only the keys of one statement are taken in their order: two transactions that take more can deadlock.
 const partBytes = 16 << 20
+
+func (e *entry) size() int { return len(e.Payload) + len(e.meta.String) }
 
 // parts divides the entries among statements.
 func (c columns) parts() iter.Seq[columns] {
 	return func(yield func(columns) bool) {
 		for start, end := 0, 0; start < len(c.positions); start = end {
 			for bytes := 0; end < len(c.positions) && bytes < partBytes; end++ {
-				e := &c.entries[c.positions[end]]
-				bytes += len(e.Payload) + len(e.meta.String)
+				bytes += c.entries[c.positions[end]].size()
 			}
 			if !yield(columns{c.entries, c.positions[start:end], c.keys}) {
 				return
@@ -279,9 +281,11 @@ func divide(entries []entry, receipts []job.Receipt) (columns, []repetition) {
 	c := columns{entries: entries, positions: make([]int, 0, len(entries))}
 	var repeated []repetition
 	var seen map[uniqueKey]int
+	bytes := 0
 	for i := range entries {
 		e := &entries[i]
 		receipts[i].ID = e.ID
+		bytes += e.size()
 		if e.UniqueKey != "" {
 			k := uniqueKey{e.Queue, e.UniqueKey}
 			if first, ok := seen[k]; ok {
@@ -295,6 +299,11 @@ func divide(entries []entry, receipts []job.Receipt) (columns, []repetition) {
 			c.keys++
 		}
 		c.positions = append(c.positions, i)
+	}
+	if c.keys > 0 && bytes > partBytes { // all transactions take keys in the same order, that of one statement
+		slices.SortFunc(c.positions, func(a, b int) int {
+			return cmp.Or(cmp.Compare(entries[a].Queue, entries[b].Queue), cmp.Compare(entries[a].UniqueKey, entries[b].UniqueKey))
+		})
 	}
 	return c, repeated
 }

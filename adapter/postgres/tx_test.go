@@ -169,7 +169,7 @@ func TestJ9LargeJobsWithKeysAreStoredTogether(t *testing.T) {
 // TestJ9TransactionsWithTheSameKeysInOppositeOrderDoNotDeadlock: the second waits for the end of the first.
 func TestJ9TransactionsWithTheSameKeysInOppositeOrderDoNotDeadlock(t *testing.T) {
 	db, _ := open(t)
-	payload := make([]byte, 1<<20)
+	payload := make([]byte, 2<<20) // more than a statement takes
 	errs := make(chan error)
 	for _, order := range []string{"abcdefghijkl", "lkjihgfedcba"} {
 		list := inserts(len(order))
