@@ -34,7 +34,10 @@ func do[T any, O operation[T]](ctx context.Context, options *callOptions, op O, 
 			return value, nil
 		}
 	}
-	fallback := fallbackOf[T](options)
+	var fallback fallback[T]
+	if options.fallback != nil {
+		fallback = fallbackOf[T](options)
+	}
 	var r run // not a literal, which would be built elsewhere and copied
 	r.e, r.ctx, r.plan, r.options = p.executor, ctx, p, options
 	r.begin(t != nil)
@@ -100,7 +103,11 @@ func (r *run) begin(timeline bool) {
 // group on its own goroutines. r.verdict holds the last decision. If an attempt is refused, loop returns the value of the
 // attempt before it. If the first attempt has run already, value and err are its results.
 func loop[T any, O operation[T]](r *run, op O, value T, err error) (_ T, action decision.Action) {
-	defer r.unwind()
+	defer func() {
+		if !r.returned {
+			r.unwind()
+		}
+	}()
 	l := &r.launch
 	refusal := policy.Reason("")
 	if l.ctx == nil {

@@ -87,9 +87,6 @@ func causeOf(reason policy.Reason) error {
 
 // unwind cleans up after an operation or user code that panicked or ended its goroutine.
 func (r *run) unwind() {
-	if r.returned {
-		return
-	}
 	switch l := &r.launch; {
 	case l.ctx == nil:
 		r.free(l, circuit.Ignored)

@@ -36,11 +36,8 @@ func WithFallbackFunc[T any](f func(ctx context.Context, failure error) (T, erro
 	return func(o *callOptions) { o.fallback = fallback[T](f) }
 }
 
-// fallbackOf returns the fallback of a call, or nil. It panics if the fallback's result has another type than the call's.
+// fallbackOf returns the fallback of a call. It panics if the fallback's result has another type than the call's.
 func fallbackOf[T any](o *callOptions) fallback[T] {
-	if o.fallback == nil {
-		return nil
-	}
 	f, ok := o.fallback.(fallback[T])
 	if !ok {
 		panic(fmt.Sprintf("retry: the call returns %T, but its fallback is a %T", *new(T), o.fallback))

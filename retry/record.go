@@ -156,7 +156,9 @@ func (rec *recorder) ended(r *run, l *launch, j *judgement, err error) {
 	}
 	a.BudgetAllowed, a.BudgetReason = true, l.grant.reason
 	l.annotate(&a.Outcome, r.plan.storeAway())
-	rec.notifyAttempt(r, l, a)
+	if r.e.options.Observer != nil {
+		rec.notifyAttempt(r, l, a)
+	}
 }
 
 // denied records an attempt that was not admitted.
@@ -166,7 +168,9 @@ func (rec *recorder) denied(r *run, l *launch, reason policy.Reason) {
 	a.Outcome = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
 	a.BudgetAllowed, a.BudgetReason = l.grant.given, l.grant.reason
 	l.annotate(&a.Outcome, r.plan.storeAway())
-	rec.notifyAttempt(r, l, a)
+	if r.e.options.Observer != nil {
+		rec.notifyAttempt(r, l, a)
+	}
 }
 
 // add appends an attempt's record to the timeline.
@@ -186,9 +190,6 @@ func (rec *recorder) add(r *run, l *launch) *observe.AttemptRecord {
 
 // notifyAttempt sends an attempt's complete record to the observer.
 func (rec *recorder) notifyAttempt(r *run, l *launch, a *observe.AttemptRecord) {
-	if r.e.options.Observer == nil {
-		return
-	}
 	ctx := r.ctx
 	if l.ctx != nil {
 		ctx = l.ctx.parent
