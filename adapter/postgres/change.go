@@ -27,7 +27,7 @@ var (
     SELECT ` + afreshSQL + `, CASE state WHEN 'held' THEN 'needs' ELSE '` + atGate + `' END FROM gone WHERE state IN ('waiting', 'held')
 ), flowed AS (
     INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
-    SELECT n.flow, 0, ` + leftDoneSQL + ` FROM gone g JOIN {{schema}}.flow_node n ON n.job_id = g.id WHERE g.needed > 0 GROUP BY n.flow
+    SELECT n.flow, 0, ` + leftDoneSQL + ` FROM gone g JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[g.id]) WHERE g.needed > 0 GROUP BY n.flow
 ), again AS (
     INSERT INTO {{schema}}.ready (` + waitingColumns + `) SELECT ` + afreshSQL + ` FROM gone WHERE state = 'ready'
 )
@@ -59,7 +59,7 @@ WITH locked AS (
     RETURNING job_id
 ), left_done AS (
     DELETE FROM {{schema}}.done d USING locked l
-    WHERE d.id = l.id AND (l.unique_key IS NULL OR EXISTS (SELECT FROM taken t WHERE t.job_id = l.id))
+    WHERE d.id = ANY (ARRAY[l.id]) AND (l.unique_key IS NULL OR EXISTS (SELECT FROM taken t WHERE t.job_id = l.id))
     RETURNING d.*, (SELECT b.type FROM {{schema}}.job b WHERE b.id = d.id) AS type
 ), gone AS (
     SELECT id, fence, priority, queue, unique_key, claimed_at, failed_at, worker, reason, last_error, output, refusals, refused_at, refused_reason, attempts,
@@ -90,12 +90,12 @@ WITH gone AS (
     INSERT INTO {{schema}}.total_change (queue, waiting, ready, scheduled, completed, dead, cancelled)
     SELECT queue, -count(*) FILTER (WHERE was = 'waiting'), -count(*) FILTER (WHERE was = 'ready'), ` + leftSQL + ` FROM gone GROUP BY queue
 ), bodies AS (
-    DELETE FROM {{schema}}.job b USING gone WHERE b.id = gone.id
+    DELETE FROM {{schema}}.job b USING gone WHERE b.id = ANY (ARRAY[gone.id])
 ), histories AS (
-    DELETE FROM {{schema}}.attempt a USING gone WHERE a.job_id = gone.id
+    DELETE FROM {{schema}}.attempt a USING gone WHERE a.job_id = ANY (ARRAY[gone.id])
 ), flowed AS (
     INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
-    SELECT n.flow, -count(*), ` + leftDoneSQL + ` FROM gone g JOIN {{schema}}.flow_node n ON n.job_id = g.id WHERE g.needed > 0 GROUP BY n.flow
+    SELECT n.flow, -count(*), ` + leftDoneSQL + ` FROM gone g JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[g.id]) WHERE g.needed > 0 GROUP BY n.flow
 )` + departSQL + keysSQL + changedSQL + `''::text` + endedSQL + changedIDsSQL
 
 	// departSQL gives up the places of jobs, and leaves the lines in which they wait. inTable chooses the columns.
@@ -113,7 +113,7 @@ SELECT g.id FROM gone g, (SELECT ` + tellFlowsSQL
 	// keysSQL releases the keys of "gone" that are held until their job ends.
 	keysSQL = `, keys AS (
     DELETE FROM {{schema}}.unique_key u USING (SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL ORDER BY queue, unique_key) g
-    WHERE u.queue = g.queue AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
+    WHERE u.queue = ANY (ARRAY[g.queue]) AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
 )`
 )
 

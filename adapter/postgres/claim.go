@@ -50,7 +50,7 @@ WITH taken AS (
     INSERT INTO {{schema}}.total_change (queue, ready, running) SELECT $1::text, -n, n FROM (SELECT count(*) AS n FROM taken) t WHERE n > 0
 )
 SELECT ` + bodyColumns + `, t.run_at, t.attempts, t.started_at, t.fence + 1, statement_timestamp(), t.refusals
-FROM taken t JOIN {{schema}}.job b ON b.id = t.id`
+FROM taken t JOIN {{schema}}.job b ON b.id = ANY (ARRAY[t.id])`
 )
 
 // maxPromoted bounds the due jobs that a claim makes ready.
@@ -348,7 +348,7 @@ const extendSQL = `
 WITH s AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS s(id, fence, ord)),
 extended AS (
     UPDATE {{schema}}.running r SET lease_until = statement_timestamp() + $3::bigint * interval '1 microsecond'
-    FROM s WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
+    FROM s WHERE ` + heldSQL + `
     RETURNING s.ord, r.cancel_requested IS NOT NULL AS cancel_requested
 )
 SELECT coalesce(array_agg(ord), '{}'), coalesce(array_agg(ord) FILTER (WHERE cancel_requested), '{}') FROM extended`
@@ -390,20 +390,20 @@ func (j *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []
 
 const judgeSQL = `
 SELECT r.id IS NOT NULL, coalesce(r.lease_until > statement_timestamp(), false), coalesce(r.fence = s.fence, false),
-    EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = s.id),
+    EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = ANY (ARRAY[s.id])),
     CASE s.kind
     WHEN 'refuse' THEN coalesce(s.fence >= r.fence - r.refusals AND s.fence < r.fence, false)
-        OR EXISTS (SELECT FROM {{schema}}.waiting x WHERE x.id = s.id AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
-        OR EXISTS (SELECT FROM {{schema}}.ready x WHERE x.id = s.id AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
-        OR EXISTS (SELECT FROM {{schema}}.scheduled x WHERE x.id = s.id AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
-        OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND s.fence > x.fence - (x.state = 'dead')::int - x.refusals
+        OR EXISTS (SELECT FROM {{schema}}.waiting x WHERE x.id = ANY (ARRAY[s.id]) AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
+        OR EXISTS (SELECT FROM {{schema}}.ready x WHERE x.id = ANY (ARRAY[s.id]) AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
+        OR EXISTS (SELECT FROM {{schema}}.scheduled x WHERE x.id = ANY (ARRAY[s.id]) AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
+        OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = ANY (ARRAY[s.id]) AND s.fence > x.fence - (x.state = 'dead')::int - x.refusals
             AND s.fence <= x.fence - (x.state = 'dead')::int)
-    WHEN 'bury' THEN EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.state = 'dead')
-    ELSE EXISTS (SELECT FROM {{schema}}.attempt a WHERE a.job_id = s.id AND a.fence = s.fence AND a.kind = s.kind)
-        OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.completed_from IS NOT NULL AND s.kind = 'complete')
+    WHEN 'bury' THEN EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = ANY (ARRAY[s.id]) AND x.fence = s.fence AND x.state = 'dead')
+    ELSE EXISTS (SELECT FROM {{schema}}.attempt a WHERE a.job_id = ANY (ARRAY[s.id]) AND a.fence = s.fence AND a.kind = s.kind)
+        OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = ANY (ARRAY[s.id]) AND x.fence = s.fence AND x.completed_from IS NOT NULL AND s.kind = 'complete')
     END
 FROM unnest($1::uuid[], $2::bigint[], $3::text[]) WITH ORDINALITY AS s(id, fence, kind, ord)
-LEFT JOIN {{schema}}.running r ON r.id = s.id
+LEFT JOIN {{schema}}.running r ON r.id = ANY (ARRAY[s.id])
 ORDER BY s.ord`
 
 // judge returns why leases had no effect on their jobs. A kind is the settlement's, or nil for an extension. The error is nil

@@ -89,7 +89,7 @@ SELECT 1 / (NOT EXISTS (SELECT FROM {{schema}}.bound))::integer`
         expires_at = CASE WHEN u.expires_at <= statement_timestamp() THEN excluded.expires_at ELSE u.expires_at END
     RETURNING queue, key, job_id
 ), owned AS (
-    SELECT i.*, t.job_id, t.job_id IS NULL OR t.job_id = i.id AND NOT EXISTS (SELECT FROM {{schema}}.job j WHERE j.id = i.id) AS is_new
+    SELECT i.*, t.job_id, t.job_id IS NULL OR t.job_id = i.id AND NOT EXISTS (SELECT FROM {{schema}}.job j WHERE j.id = ANY (ARRAY[i.id])) AS is_new
     FROM input i LEFT JOIN taken t ON t.queue = i.queue AND t.key = i.unique_key
 ), fresh AS (SELECT *, ` + freshSQL + ` FROM owned i WHERE is_new)` + storeSQL + `
 SELECT ord, job_id, is_new FROM owned WHERE job_id IS NOT NULL`

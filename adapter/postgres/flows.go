@@ -47,7 +47,7 @@ FROM added a WHERE f.seq = a.flow`
 	removeOfFlowsSQL = `
 WITH over AS (
     DELETE FROM {{schema}}.done WHERE ctid = ANY (ARRAY(
-        SELECT d.ctid FROM {{schema}}.flow f JOIN {{schema}}.flow_node n ON n.flow = f.seq JOIN {{schema}}.done d ON d.id = n.job_id
+        SELECT d.ctid FROM {{schema}}.flow f JOIN {{schema}}.flow_node n ON n.flow = ANY (ARRAY[f.seq]) JOIN {{schema}}.done d ON d.id = ANY (ARRAY[n.job_id])
         WHERE f.finished_at <= statement_timestamp() - $1::bigint * interval '1 microsecond' AND f.{{state}} > 0 AND d.state = '{{state}}'
             AND NOT EXISTS (SELECT FROM {{schema}}.flow_change c WHERE c.flow = f.seq)
         LIMIT $2 FOR UPDATE OF d SKIP LOCKED))
@@ -55,15 +55,15 @@ WITH over AS (
 ), counted AS (
     INSERT INTO {{schema}}.total_change (queue, {{state}}) SELECT queue, -count(*) FROM over GROUP BY queue
 ), bodies AS (
-    DELETE FROM {{schema}}.job b USING over WHERE b.id = over.id
+    DELETE FROM {{schema}}.job b USING over WHERE b.id = ANY (ARRAY[over.id])
 ), histories AS (
-    DELETE FROM {{schema}}.attempt a USING over WHERE a.job_id = over.id
+    DELETE FROM {{schema}}.attempt a USING over WHERE a.job_id = ANY (ARRAY[over.id])
 ), nodes AS (
-    DELETE FROM {{schema}}.flow_node n USING over WHERE n.job_id = over.id AND n.sole = '{}'
+    DELETE FROM {{schema}}.flow_node n USING over WHERE n.job_id = ANY (ARRAY[over.id]) AND n.sole = '{}'
 ), flowed AS (
     INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
     SELECT flow, -count(*), CASE WHEN '{{state}}' = 'completed' THEN -count(*) ELSE 0 END, CASE WHEN '{{state}}' = 'dead' THEN -count(*) ELSE 0 END,
-        CASE WHEN '{{state}}' = 'cancelled' THEN -count(*) ELSE 0 END FROM over JOIN {{schema}}.flow_node n ON n.job_id = over.id GROUP BY flow
+        CASE WHEN '{{state}}' = 'cancelled' THEN -count(*) ELSE 0 END FROM over JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[over.id]) GROUP BY flow
 )
 SELECT count(*) FROM over`
 
@@ -81,8 +81,8 @@ WHERE `
 	layersSQL = `SELECT n.layer, s.state, count(*) FROM {{schema}}.flow_node n, ` + stateSQL + ` WHERE n.flow = $1 GROUP BY n.layer, s.state ORDER BY n.layer`
 	nodesSQL  = `
 SELECT n.position, n.name, n.layer, n.job_id::text, b.type, s.state, n.on_failure, ` + unmetSQL + `, n.needs, cardinality(n.dependents) + cardinality(n.sole), CASE WHEN $5 THEN s.output END
-FROM (%s) n JOIN {{schema}}.job b ON b.id = n.job_id, ` + stateSQL + ` ORDER BY n.position`
-	nodePageSQL = ` n.position > $2 AND ($3 = '' OR n.name = $3) AND EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = n.job_id) ORDER BY n.position LIMIT $4`
+FROM (%s) n JOIN {{schema}}.job b ON b.id = ANY (ARRAY[n.job_id]), ` + stateSQL + ` ORDER BY n.position`
+	nodePageSQL = ` n.position > $2 AND ($3 = '' OR n.name = $3) AND EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = ANY (ARRAY[n.job_id])) ORDER BY n.position LIMIT $4`
 )
 
 // removeOfFlows removes up to limit finished jobs of flows whose time is over.
@@ -141,10 +141,10 @@ func (j *Jobs) Flows(ctx context.Context, q job.FlowQuery) (page []job.FlowInfo,
 func neighboursSQL(needs bool) string {
 	list := `SELECT n.* FROM (SELECT position FROM unnest(me.needs) u(position) WHERE position > $2 ORDER BY position) p
     JOIN {{schema}}.flow_node n ON n.flow = me.flow AND n.position = p.position
-    WHERE ($3 = '' OR n.name = $3) AND EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = n.job_id) ORDER BY p.position LIMIT $4`
+    WHERE ($3 = '' OR n.name = $3) AND EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = ANY (ARRAY[n.job_id])) ORDER BY p.position LIMIT $4`
 	if !needs {
 		list = `SELECT n.* FROM unnest(me.dependents) p(position) JOIN {{schema}}.flow_node n ON n.flow = me.flow AND n.position = p.position
-    UNION ALL SELECT n.* FROM unnest(me.sole) p(id) JOIN {{schema}}.flow_node n ON n.job_id = p.id`
+    UNION ALL SELECT n.* FROM unnest(me.sole) p(id) JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[p.id])`
 	}
 	return `SELECT n.* FROM {{schema}}.flow_node me, LATERAL (` + list + `) n WHERE me.job_id = $1 AND`
 }

@@ -280,7 +280,7 @@ SELECT freed, dropped, taken, departed, touched, started, started_at, arrived FR
         SELECT name FROM {{schema}}.bucket WHERE due <= statement_timestamp() ORDER BY due LIMIT 1000) d ON true`
 	arrivedSQL = `
 SELECT w.id::text, w.places, w.priority, w.run_at, b.created_at, b.queue, b.type, b.meta, b.payload
-FROM {{schema}}.waiting w JOIN {{schema}}.job b ON b.id = w.id WHERE w.id = ANY ($1::uuid[]) AND w.line IS NULL AND w.waits_for = '` + atGate + `' ORDER BY w.id FOR UPDATE OF w`
+FROM {{schema}}.waiting w JOIN {{schema}}.job b ON b.id = ANY (ARRAY[w.id]) WHERE w.id = ANY ($1::uuid[]) AND w.line IS NULL AND w.waits_for = '` + atGate + `' ORDER BY w.id FOR UPDATE OF w`
 	bucketsSQL = `SELECT name, held, unstarted, waiting, next FROM {{schema}}.bucket WHERE name = ANY ($1::text[])`
 	linesSQL   = `
 SELECT x.id::text, x.needs, x.places, x.line, x.priority, x.run_at, x.created_at FROM unnest($1::text[], $2::integer[]) AS l(line, first), LATERAL (
@@ -292,7 +292,7 @@ SELECT x.id::text, x.needs, x.places, x.line, x.priority, x.run_at, x.created_at
 	// lines are read without locks.
 	admitSQL = `
 WITH gone AS (
-    DELETE FROM {{schema}}.waiting w USING unnest($1::uuid[], $2::text[]) AS a(id, needs) WHERE w.id = a.id
+    DELETE FROM {{schema}}.waiting w USING unnest($1::uuid[], $2::text[]) AS a(id, needs) WHERE w.id = ANY (ARRAY[a.id])
     RETURNING w.*, string_to_array(a.needs, E'\n') AS all_needs
 ), moved AS (
     INSERT INTO {{schema}}.ready (` + factColumns + `, type, places, needed) SELECT ` + factColumns + `, type, all_needs, needed FROM gone
@@ -305,13 +305,13 @@ UPDATE {{schema}}.waiting w SET needs = string_to_array(a.needs, E'\n'), places 
     waits_for = a.waits_for, created_at = a.created_at
 FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::text[], $8::timestamptz[])
     AS a(id, needs, holds, line, rank, since, waits_for, created_at)
-WHERE w.id = a.id`
+WHERE w.id = ANY (ARRAY[a.id])`
 	addBucketsSQL = `
 INSERT INTO {{schema}}.bucket (name, held, unstarted, waiting, next, due)
 SELECT * FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::timestamptz[])`
 	changeBucketsSQL = `
 UPDATE {{schema}}.bucket b SET held = x.held, unstarted = x.unstarted, waiting = x.waiting, next = x.next, due = x.due
-FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::timestamptz[]) AS x(name, held, unstarted, waiting, next, due) WHERE b.name = x.name`
+FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::timestamptz[]) AS x(name, held, unstarted, waiting, next, due) WHERE b.name = ANY (ARRAY[x.name])`
 	dropBucketsSQL = `DELETE FROM {{schema}}.bucket WHERE name = ANY ($1::text[])`
 	touchSQL       = `INSERT INTO {{schema}}.gate_event (touched) VALUES ($1)`
 )

@@ -182,10 +182,10 @@ WITH page AS (
 SELECT id::text FROM page ORDER BY id DESC LIMIT 1`
 	recallRunningSQL = `
 SELECT r.id::text, r.places, r.queue, r.type, b.meta, b.payload FROM (SELECT * FROM {{schema}}.running WHERE id > $1 ORDER BY id LIMIT 1000 FOR UPDATE) r,
-    LATERAL (SELECT meta, payload FROM {{schema}}.job b WHERE b.id = r.id OFFSET 0) b`
+    {{schema}}.job b WHERE b.id = ANY (ARRAY[r.id])`
 	replaceSQL = `
 WITH replaced AS (
-    UPDATE {{schema}}.running r SET places = string_to_array(a.places, E'\n') FROM unnest($1::uuid[], $2::text[]) AS a(id, places) WHERE r.id = a.id
+    UPDATE {{schema}}.running r SET places = string_to_array(a.places, E'\n') FROM unnest($1::uuid[], $2::text[]) AS a(id, places) WHERE r.id = ANY (ARRAY[a.id])
 )
 INSERT INTO {{schema}}.gate_event (freed, taken) VALUES ($3, $4)`
 )

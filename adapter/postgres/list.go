@@ -113,7 +113,7 @@ func selectJobs(columns string, f job.Filter, after string, limit int) (selectio
 		if len(wanted) < len(p.states) {
 			own = append(slices.Clone(conditions), inStates(wanted))
 		}
-		branch := `(SELECT ` + columns + ` FROM ` + p.rows() + ` s JOIN {{schema}}.job b ON b.id = s.id`
+		branch := `(SELECT ` + columns + ` FROM ` + p.rows() + ` s JOIN {{schema}}.job b ON b.id = ANY (ARRAY[s.id])`
 		if len(own) > 0 {
 			branch += ` WHERE ` + strings.Join(own, ` AND `)
 		}

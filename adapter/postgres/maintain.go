@@ -37,7 +37,7 @@ WITH expired AS (
     SELECT id FROM {{schema}}.running WHERE lease_until > $4 AND lease_until <= statement_timestamp() ORDER BY lease_until LIMIT $1 FOR UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM {{schema}}.running r USING expired e, {{schema}}.job b
-    WHERE r.id = e.id AND b.id = e.id
+    WHERE r.id = ANY (ARRAY[e.id]) AND b.id = ANY (ARRAY[e.id])
     RETURNING r.id, r.fence, r.priority, r.cancel_requested, r.queue, r.unique_key, coalesce(r.started_at, r.claimed_at) AS started_at, r.claimed_at, r.worker, r.output, r.needed,
         r.attempts + 1 AS attempts, 0 AS refusals, NULL::timestamptz AS refused_at, NULL::text AS refused_reason,
         CASE WHEN r.cancel_requested IS NOT NULL OR b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN r.run_at ELSE statement_timestamp() END AS run_at,
@@ -70,9 +70,9 @@ WITH over AS (
 ), counted AS (
     INSERT INTO {{schema}}.total_change (queue, ` + string(s) + `) SELECT queue, -count(*) FROM over GROUP BY queue
 ), bodies AS (
-    DELETE FROM {{schema}}.job b USING over WHERE b.id = over.id
+    DELETE FROM {{schema}}.job b USING over WHERE b.id = ANY (ARRAY[over.id])
 ), histories AS (
-    DELETE FROM {{schema}}.attempt a USING over WHERE a.job_id = over.id
+    DELETE FROM {{schema}}.attempt a USING over WHERE a.job_id = ANY (ARRAY[over.id])
 )
 SELECT count(*) FROM over`
 }

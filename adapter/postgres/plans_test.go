@@ -37,7 +37,7 @@ type node struct {
 }
 
 // TestJ10PlansDoNotDependOnTheBacklog checks that no hot statement, and no page of a list, reads or sorts more than a small
-// multiple of the rows that it returns, with fresh statistics and without, with custom and generic plans.
+// multiple of the rows that it returns, whatever the statistics are, with custom and generic plans.
 func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
 	ctx := context.Background()
 	db, err := Open(ctx, os.Getenv("DATABASE_URL"), Options{Schema: fmt.Sprint("plans", os.Getpid())})
@@ -56,17 +56,11 @@ func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
 	}
 	redrive(t, db)
 	lines(t, db)
-	for _, analyzed := range []bool{false, true} {
-		if analyzed {
-			for _, p := range []string{"job", "ready", "scheduled", "running", "done", "attempt", "unique_key", "redrive", "redrive_waiting", "redrive_pending", "waiting", "bucket", "gate_event"} {
-				if _, err := db.pool.Exec(ctx, db.sql("ANALYZE {{schema}}."+p)); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+	for _, statistics := range []string{noStatistics, emptyStatistics, freshStatistics} {
+		setStatistics(t, db, statistics)
 		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 			for name, q := range planned(t, db, leases) {
-				t.Run(fmt.Sprintf("%s/%s/analyzed %v", name, mode, analyzed), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/statistics %s", name, mode, statistics), func(t *testing.T) {
 					plan, text := explain(t, db, q, mode)
 					if !plan.bounded(t) {
 						t.Log(text)
@@ -78,7 +72,7 @@ func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
 			}
 		}
 		for name, q := range searches(t, db) {
-			t.Run(fmt.Sprintf("%s/analyzed %v", name, analyzed), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/statistics %s", name, statistics), func(t *testing.T) {
 				plan, text := explain(t, db, q, "force_custom_plan")
 				if !plan.bounded(t) || strings.Contains(name, "indexed") && !strings.Contains(text, `"search_`) {
 					t.Errorf("S8: %s", text)
@@ -88,6 +82,26 @@ func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+const (
+	noStatistics    = "none"
+	emptyStatistics = "of empty tables" // as a vacuum leaves them that finds only deleted rows
+	freshStatistics = "fresh"
+)
+
+func setStatistics(t *testing.T, db *DB, statistics string) {
+	t.Helper()
+	set := `SELECT`
+	switch statistics {
+	case emptyStatistics:
+		set = `UPDATE pg_class SET reltuples = 0, relpages = 1 WHERE relnamespace = '{{schema}}'::regnamespace`
+	case freshStatistics:
+		set = `ANALYZE`
+	}
+	if _, err := db.pool.Exec(t.Context(), db.sql(set)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -140,7 +154,7 @@ func stock(t *testing.T, store *Jobs) []job.Ref {
 			list = list[5000:]
 		}
 	}
-	put(15_000, func(_ int, in *job.Insert) { in.Queue = "first" })
+	put(15_000, func(i int, in *job.Insert) { in.Queue, in.UniqueKey = "first", fmt.Sprint("running", i) })
 	claim := job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "first", Free: 15_000}}, Lease: time.Hour}
 	list, err := store.Claim(ctx, claim)
 	if err != nil || len(list) != 15_000 {

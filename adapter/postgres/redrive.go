@@ -28,9 +28,9 @@ var (
 	// job that was removed, and NULL for one that goes on.
 	settledSQL = `
 WITH looked AS (
-    SELECT p.position, p.job_id, coalesce(d.state, CASE WHEN b.id IS NULL THEN '' END) AS state
+    SELECT p.position, p.job_id, coalesce(d.state, CASE WHEN b.type IS NULL THEN '' END) AS state
     FROM (SELECT position, job_id FROM {{schema}}.redrive_pending WHERE redrive = $1 AND position > $2 ORDER BY position LIMIT $3) p
-    LEFT JOIN {{schema}}.done d ON d.id = p.job_id LEFT JOIN {{schema}}.job b ON b.id = p.job_id
+    LEFT JOIN {{schema}}.done d ON d.id = ANY (ARRAY[p.job_id]) LEFT JOIN {{schema}}.job b ON b.id = ANY (ARRAY[p.job_id])
 ), gone AS (
     DELETE FROM {{schema}}.redrive_pending p USING looked l WHERE p.redrive = $1 AND p.position = l.position AND l.state IS NOT NULL
 )
@@ -40,7 +40,7 @@ SELECT position, job_id::text, state FROM looked`
 	// them again overwrites, and returns their IDs.
 	releasableSQL = `
 WITH locked AS (
-    SELECT w.position, d.* FROM {{schema}}.redrive_waiting w JOIN {{schema}}.done d ON d.id = w.job_id
+    SELECT w.position, d.* FROM {{schema}}.redrive_waiting w JOIN {{schema}}.done d ON d.id = ANY (ARRAY[w.job_id])
     WHERE w.redrive = $1 AND w.position > $2 AND w.position <= $3 AND d.state = 'dead' AND d.fence = w.fence FOR UPDATE OF d
 ), gone AS (
     DELETE FROM {{schema}}.redrive_waiting WHERE redrive = $1 AND position > $2 AND position <= $3
@@ -57,10 +57,10 @@ SELECT $1, position, id, fence, run_at, finished_at, attempts, refusals, started
 WITH looked AS (
     SELECT * FROM {{schema}}.redrive_pending WHERE redrive = $1 AND position > $2 ORDER BY position LIMIT $3
 ), gone_ready AS (
-    DELETE FROM {{schema}}.ready r USING looked p WHERE r.id = p.job_id AND r.fence = p.fence
+    DELETE FROM {{schema}}.ready r USING looked p WHERE r.id = ANY (ARRAY[p.job_id]) AND r.fence = p.fence
     RETURNING 'ready' AS was, ` + undoneColumns + `, r.places, NULL::text AS line
 ), gone_waiting AS (
-    DELETE FROM {{schema}}.waiting r USING looked p WHERE r.id = p.job_id AND r.fence = p.fence
+    DELETE FROM {{schema}}.waiting r USING looked p WHERE r.id = ANY (ARRAY[p.job_id]) AND r.fence = p.fence
     RETURNING 'waiting' AS was, ` + undoneColumns + `, r.places, r.line
 ), gone AS (SELECT * FROM gone_ready UNION ALL SELECT * FROM gone_waiting
 ), gate AS (
@@ -73,7 +73,7 @@ WITH looked AS (
 ), ended AS (
     INSERT INTO {{schema}}.done (` + factColumns + `, needed, finished_at, state, cause, dead_type) SELECT ` + factColumns + `, needed, finished_at, 'dead', cause, type FROM gone
 ), histories AS (
-    DELETE FROM {{schema}}.attempt a USING gone g WHERE a.job_id = g.id AND a.fence = g.fence AND a.part = 0 AND g.refusals > 0
+    DELETE FROM {{schema}}.attempt a USING gone g WHERE a.job_id = ANY (ARRAY[g.id]) AND a.fence = g.fence AND a.part = 0 AND g.refusals > 0
 ), undone AS (
     DELETE FROM {{schema}}.redrive_pending p USING gone g WHERE p.redrive = $1 AND p.position = g.position
 )` + keysSQL + `

@@ -39,7 +39,7 @@ const moveSQL = `, history AS (
 ), keys AS (
     DELETE FROM {{schema}}.unique_key u USING (
         SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL AND state NOT IN ('ready', 'waiting', 'scheduled') ORDER BY queue, unique_key) g
-    WHERE u.queue = g.queue AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
+    WHERE u.queue = ANY (ARRAY[g.queue]) AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
 ), counted AS (
     INSERT INTO {{schema}}.total_change (queue, running, waiting, scheduled, ready, completed, dead, cancelled, all_completed, all_dead, all_cancelled, attempts, retries)
     SELECT queue, -count(*), count(*) FILTER (WHERE state = 'waiting'), count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'ready'), count(*) FILTER (WHERE state = 'completed'),
@@ -60,6 +60,9 @@ const waitingColumns = factColumns + `, type, places, needed`
 // beganSQL is when an attempt began, by the server's clock.
 const beganSQL = `least(r.claimed_at + s.since_claim, statement_timestamp())`
 
+// heldSQL is the condition of a lease that is held. It is not one on the index of leases, for a row is found by its ID.
+const heldSQL = `r.id = ANY (ARRAY[s.id]) AND r.fence = s.fence AND r.lease_until - statement_timestamp() > interval '0'`
+
 // settleSQL settles any kind. An attempt that began below 0 did not run.
 var settleSQL = `
 WITH s AS (
@@ -70,7 +73,7 @@ WITH s AS (
         WITH ORDINALITY AS s(id, fence, kind, delay, cause, error, stack, output, began, death, ord)
 ), gone AS (
     DELETE FROM {{schema}}.running r USING s
-    WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
+    WHERE ` + heldSQL + `
     RETURNING s.ord,
         CASE WHEN s.completes THEN 'completed' WHEN s.kind IN ('dead', 'bury') THEN 'dead' WHEN s.kind = 'cancel' OR r.cancel_requested IS NOT NULL THEN 'cancelled'
             WHEN s.wait > interval '0' THEN 'scheduled' ELSE ` + dueStateSQL("r") + ` END AS state, r.places AS held, ` + keptSQL + ` AS places,
@@ -99,7 +102,7 @@ WITH s AS (
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[]) WITH ORDINALITY AS s(id, fence, cause, output, began, ord)
 ), gone AS (
     DELETE FROM {{schema}}.running r USING s
-    WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
+    WHERE ` + heldSQL + `
     RETURNING s.ord, r.queue, r.unique_key, r.refusals, r.id, r.run_at, r.fence, r.attempts, r.priority, r.cancel_requested, coalesce(r.started_at, ` + beganSQL + `) AS started_at, r.claimed_at,
         r.failed_at, r.refused_at, r.worker, r.refused_reason, r.last_error, r.needed, s.cause, s.output, ` + beganSQL + ` AS completed_from, r.places AS held
 ), gate AS (

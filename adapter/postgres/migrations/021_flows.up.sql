@@ -55,7 +55,8 @@ ALTER TABLE {{schema}}.done ADD COLUMN needed smallint;
 -- Statements that count down the same unmet or set the same ended wait for each other, and each statement here sees what was committed
 -- before it: whoever meets the last need finds the waiting job. Whoever makes a job wait again first updates these rows.
 --
--- The settings fix the plans: jobs are found one by one through indexes, and only what was found is sorted.
+-- The settings fix the plans: jobs are found one by one through indexes, and only what was found is sorted. ANY (ARRAY[x]) keeps the server
+-- from reading whole tables that were empty when their statistics were taken.
 CREATE FUNCTION {{schema}}.flow_ended(ids uuid[], states text[], needed smallint[]) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = on SET jit = off AS $$
 #variable_conflict use_column
@@ -69,7 +70,7 @@ BEGIN
     LOOP
         WITH ended AS MATERIALIZED (
             SELECT n.flow, n.dependents, n.sole, e.state, e.needed
-            FROM unnest(flow_ended.ids, flow_ended.states, flow_ended.needed) e(id, state, needed) JOIN {{schema}}.flow_node n ON n.job_id = e.id
+            FROM unnest(flow_ended.ids, flow_ended.states, flow_ended.needed) e(id, state, needed) JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[e.id])
             WHERE e.state IN ('completed', 'dead', 'cancelled', '')
         ), changed AS (
             INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
@@ -80,7 +81,7 @@ BEGIN
             FROM ended e, unnest(e.dependents) d(position) WHERE e.needed > 1 GROUP BY e.flow, d.position ORDER BY e.flow, d.position
         ), counted AS (
             UPDATE {{schema}}.flow_node x SET unmet = x.unmet - CASE x.on_failure WHEN 'run' THEN h.ended_first ELSE h.completed END
-            FROM hit h WHERE x.flow = h.flow AND x.position = h.position AND CASE x.on_failure WHEN 'run' THEN h.ended_first ELSE h.completed END > 0
+            FROM hit h WHERE x.flow = ANY (ARRAY[h.flow]) AND x.position = h.position AND CASE x.on_failure WHEN 'run' THEN h.ended_first ELSE h.completed END > 0
             RETURNING x.job_id, x.unmet
         )
         SELECT (SELECT array_agg(c.job_id) FROM counted c WHERE c.unmet = 0) || (
@@ -92,7 +93,7 @@ BEGIN
         IF lone THEN
             UPDATE {{schema}}.flow_node n SET ended = CASE e.state WHEN 'completed' THEN 1 ELSE 2 END
             FROM unnest(flow_ended.ids, flow_ended.states, flow_ended.needed) e(id, state, needed)
-            WHERE n.job_id = e.id AND n.sole <> '{}' AND e.needed > 1 AND e.state IN ('completed', 'dead', 'cancelled', '');
+            WHERE n.job_id = ANY (ARRAY[e.id]) AND n.sole <> '{}' AND e.needed > 1 AND e.state IN ('completed', 'dead', 'cancelled', '');
         END IF;
         IF freed IS NOT NULL AND EXISTS (SELECT FROM {{schema}}.bound) THEN -- due jobs with limits go to the gate
             WITH arrived AS (
@@ -126,16 +127,16 @@ BEGIN
 
         EXIT WHEN NOT flow_ended.states && ARRAY['dead', 'cancelled', ''];
         WITH RECURSIVE fallen AS (
-            SELECT x.job_id FROM unnest(flow_ended.ids, flow_ended.states, flow_ended.needed) e(id, state, needed) JOIN {{schema}}.flow_node n ON n.job_id = e.id, LATERAL (
-                SELECT y.* FROM unnest(n.dependents) d(position) JOIN {{schema}}.flow_node y ON y.flow = n.flow AND y.position = d.position
-                UNION ALL SELECT y.* FROM unnest(n.sole) s(id) JOIN {{schema}}.flow_node y ON y.job_id = s.id) x, {{schema}}.waiting w
-            WHERE e.needed > 1 AND e.state IN ('dead', 'cancelled', '') AND w.id = x.job_id AND w.waits_for = 'needs'
+            SELECT x.job_id FROM unnest(flow_ended.ids, flow_ended.states, flow_ended.needed) e(id, state, needed) JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[e.id]), LATERAL (
+                SELECT y.* FROM unnest(n.dependents) d(position) JOIN {{schema}}.flow_node y ON y.flow = ANY (ARRAY[n.flow]) AND y.position = d.position
+                UNION ALL SELECT y.* FROM unnest(n.sole) s(id) JOIN {{schema}}.flow_node y ON y.job_id = ANY (ARRAY[s.id])) x, {{schema}}.waiting w
+            WHERE e.needed > 1 AND e.state IN ('dead', 'cancelled', '') AND w.id = ANY (ARRAY[x.job_id]) AND w.waits_for = 'needs'
                 AND (x.on_failure = 'cancel' OR x.on_failure = 'hold' AND e.state = '')
             UNION
-            SELECT x.job_id FROM fallen f JOIN {{schema}}.flow_node n ON n.job_id = f.job_id, LATERAL (
-                SELECT y.* FROM unnest(n.dependents) d(position) JOIN {{schema}}.flow_node y ON y.flow = n.flow AND y.position = d.position
-                UNION ALL SELECT y.* FROM unnest(n.sole) s(id) JOIN {{schema}}.flow_node y ON y.job_id = s.id) x, {{schema}}.waiting w
-            WHERE x.on_failure = 'cancel' AND w.id = x.job_id AND w.waits_for = 'needs'
+            SELECT x.job_id FROM fallen f JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[f.job_id]), LATERAL (
+                SELECT y.* FROM unnest(n.dependents) d(position) JOIN {{schema}}.flow_node y ON y.flow = ANY (ARRAY[n.flow]) AND y.position = d.position
+                UNION ALL SELECT y.* FROM unnest(n.sole) s(id) JOIN {{schema}}.flow_node y ON y.job_id = ANY (ARRAY[s.id])) x, {{schema}}.waiting w
+            WHERE x.on_failure = 'cancel' AND w.id = ANY (ARRAY[x.job_id]) AND w.waits_for = 'needs'
         )
         SELECT array_agg(f.job_id ORDER BY f.job_id) INTO doomed FROM fallen f;
         EXIT WHEN doomed IS NULL;

@@ -64,10 +64,11 @@ func (q *Queue) prepare() {
 			WHERE q.` + id + ` = ANY (ARRAY(SELECT key FROM due)) RETURNING q.` + id + ` AS key, q.` + count + `::bigint AS token, ` + q.bodySQL("q") + `)
 		SELECT token, ` + bodyNames + ` FROM claimed JOIN due USING (key) ORDER BY since, key`
 	given := `WITH given AS (SELECT u.key::` + q.columns[q.o.ID].typ + ` AS key, u.token, u.key AS name FROM unnest($1::text[], $2::bigint[]) AS u(key, token))`
-	mine := `q.` + id + ` = g.key AND q.` + count + ` = g.token`
+	// The array, and OFFSET below, have rows looked up in the index, even if the table was empty when its statistics were taken.
+	mine := `q.` + id + ` = ANY (ARRAY[g.key]) AND q.` + count + ` = g.token`
 	// A missing row was acknowledged before; a row with another token belongs to another worker.
 	q.settle = given + `, taken AS (` + take + mine + ` RETURNING g.name)
-		SELECT g.name FROM given AS g JOIN ` + q.name + ` AS q ON q.` + id + ` = g.key
+		SELECT g.name FROM given AS g, LATERAL (SELECT FROM ` + q.name + ` AS q WHERE q.` + id + ` = g.key OFFSET 0) AS q
 		WHERE g.name NOT IN (SELECT name FROM taken)`
 	q.move = given + ` UPDATE ` + q.name + ` AS q SET ` + avail + ` = now() + $3::bigint * interval '1 microsecond' FROM given AS g WHERE ` + mine + openRow + ` RETURNING g.name`
 }
