@@ -63,7 +63,7 @@ func TestJ11WorkIsAnnouncedOnceItCanBeClaimed(t *testing.T) {
 				t.Errorf("claimed %d, %v", len(list), err)
 			}
 		})
-		for found, end := false, time.After(5*time.Second); !found; {
+		for found, end := false, time.After(30*time.Second); !found; {
 			select {
 			case <-signals:
 				list, err := claim("other", 1)
