@@ -19,8 +19,8 @@ type MemorySource struct {
 	ready   []Delivery
 	delayed []delayed // by due time
 	acked   []*Transaction
-	held    map[*Transaction]int // how often each is delivered and not settled
-	out     int                  // their sum
+	held    map[delivered]int // how often each is delivered and not settled
+	out     int               // their sum
 	closed  bool
 	changed chan struct{} // closed when something has been added
 }
@@ -30,10 +30,16 @@ type delayed struct {
 	d   Delivery
 }
 
+// delivered is a delivery of a transaction, by its count.
+type delivered struct {
+	t     *Transaction
+	count int
+}
+
 // NewMemorySource makes a source with transactions. The source ends when Close has been called and all transactions have been
 // acknowledged.
 func NewMemorySource(list ...*Transaction) *MemorySource {
-	s := &MemorySource{held: map[*Transaction]int{}, changed: make(chan struct{})}
+	s := &MemorySource{held: map[delivered]int{}, changed: make(chan struct{})}
 	s.Add(list...)
 	return s
 }
@@ -110,7 +116,7 @@ func (s *MemorySource) take(most int) ([]Delivery, <-chan struct{}, error) {
 	got := s.ready[:n:n] // the source does not reuse these elements
 	s.ready = s.ready[n:]
 	for _, d := range got {
-		s.held[d.Transaction]++
+		s.held[delivered{d.Transaction, d.Count}]++
 	}
 	s.out += n
 	if s.closed && n == 0 && s.out+len(s.delayed) == 0 {
@@ -130,15 +136,16 @@ func (s *MemorySource) due() (<-chan time.Time, func()) {
 	return t.C, func() { t.Stop() }
 }
 
-// settle reports whether a transaction is held, and ends its delivery. The caller holds mu.
-func (s *MemorySource) settle(t *Transaction) bool {
-	switch s.held[t] {
+// settle reports whether a delivery is held, and ends it. The caller holds mu.
+func (s *MemorySource) settle(d Delivery) bool {
+	this := delivered{d.Transaction, d.Count}
+	switch s.held[this] {
 	case 0:
 		return false
 	case 1:
-		delete(s.held, t)
+		delete(s.held, this)
 	default:
-		s.held[t]--
+		s.held[this]--
 	}
 	s.out--
 	return true
@@ -149,7 +156,7 @@ func (s *MemorySource) Ack(_ context.Context, done []Delivery) []error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, d := range done {
-		if s.settle(d.Transaction) {
+		if s.settle(d) {
 			s.acked = append(s.acked, d.Transaction)
 		}
 	}
@@ -163,7 +170,7 @@ func (s *MemorySource) Ack(_ context.Context, done []Delivery) []error {
 func (s *MemorySource) Nack(_ context.Context, d Delivery, delay time.Duration, _ error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.settle(d.Transaction) {
+	if !s.settle(d) {
 		return errors.New("pipeline: MemorySource.Nack: the delivery has been settled already")
 	}
 	d.Count++

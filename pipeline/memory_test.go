@@ -88,6 +88,37 @@ func TestL11ARepeatedSettlementOfAMemorySourceSettlesNothingElse(t *testing.T) {
 	})
 }
 
+// TestL11ALateSettlementOfAMemorySourceLeavesTheRedeliveryHeld: the delivery has been given back before it.
+func TestL11ALateSettlementOfAMemorySourceLeavesTheRedeliveryHeld(t *testing.T) {
+	s := pipeline.NewMemorySource(transactions("a")...)
+	s.Close()
+	var got [2][]pipeline.Delivery
+	for i := range got {
+		var err error
+		if got[i], err = s.Fetch(bg, pipeline.FetchRequest{Max: 1}); err != nil || len(got[i]) != 1 {
+			t.Fatal(got[i], err)
+		}
+		if i == 0 {
+			if err := s.Nack(bg, got[0][0], 0, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if errs := s.Ack(bg, got[0]); errs != nil {
+		t.Error(errs)
+	}
+	if err := s.Nack(bg, got[0][0], 0, nil); err == nil {
+		t.Error("the first delivery was given back twice")
+	}
+	if waiting, out := s.Len(); waiting != 0 || out != 1 || len(s.Acked()) > 0 {
+		t.Error(waiting, out, s.Acked())
+	}
+	s.Ack(bg, got[1])
+	if _, err := s.Fetch(bg, pipeline.FetchRequest{Max: 1}); !errors.Is(err, pipeline.ErrEnd) {
+		t.Error(err)
+	}
+}
+
 func TestMemorySourceWaitsAndObeysItsContext(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := pipeline.NewMemorySource()
