@@ -125,7 +125,10 @@ func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary,
 		r.endFetching() // before the feeder can start
 	default:
 	}
-	r.services.Go(r.settle)
+	r.services.Go(func() {
+		defer r.settler.end()
+		r.settle()
+	})
 	r.services.Go(r.extend)
 	r.services.Go(r.watchLag)
 	go func() {

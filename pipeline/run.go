@@ -58,10 +58,12 @@ func newRun(e *engine, ctx context.Context) *run {
 	r := &run{
 		engine: e, done: make(chan struct{}), started: time.Since(epoch),
 		buffer: newBuffer(), pool: pool{workers: map[*worker]struct{}{}},
-		intake: intake{feeding: true}, settler: settler{done: make(chan struct{})},
+		intake: intake{feeding: true},
 	}
 	r.pool.idle.L, r.intake.wake.L, r.settler.wake.L = &r.mu, &r.mu, &r.mu
 	r.endless = context.WithoutCancel(ctx)
+	settling, end := context.WithCancel(r.endless)
+	r.settler.done, r.settler.end = settling.Done(), end
 	r.span = e.begin(r.endless, observe.Work{Key: e.steps.keys.run, ID: e.name, Operation: e.steps.operation[stepRun], Category: e.policies.loop().category}, nil)
 	r.ctx, r.cancel = context.WithCancelCause(r.span.ctx) // the caller's deadline does not apply to the transactions
 	r.flow(observe.Flow{Begun: true, Source: e.ends.source, Sink: e.ends.sink})
@@ -170,6 +172,7 @@ func (r *run) stop(cause error) {
 
 // finish returns the summary of a run that has ended.
 func (r *run) finish(err error) Summary {
+	r.settler.end()
 	r.cancelFetches()
 	r.span.end("", err)
 	r.mu.Lock()

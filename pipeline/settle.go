@@ -20,9 +20,10 @@ type settler struct {
 	wake    sync.Cond // the goroutine waits here
 	acks    []Delivery
 	nacks   []giveBack
-	sending int           // settlements taken from the queue that the source has not answered yet
-	closed  bool          // the goroutine ends when the queue is empty
-	done    chan struct{} // closed when closed is set, for the extender
+	sending int             // settlements taken from the queue that the source has not answered yet
+	closed  bool            // the goroutine ends when the queue is empty
+	done    <-chan struct{} // closed when the goroutine has ended or is abandoned, for the extender
+	end     func()          // closes done
 	// extension is the context of the last extension, which ends with it; nil before the first.
 	extension context.Context
 }
@@ -149,12 +150,11 @@ func (r *run) sendNack(c *settleContext) {
 	r.nackNow(c.current(), b)
 }
 
-// closeSettler signals settler and extender that there are no further settlements.
+// closeSettler signals the settler that there are no further settlements.
 func (r *run) closeSettler() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.settler.closed = true
-	close(r.settler.done)
 	r.settler.wake.Broadcast()
 }
 
@@ -249,7 +249,7 @@ func (r *run) reportUnsettled(kind string, d Delivery, err error) {
 	r.summary.Unsettled++
 }
 
-// extend extends the deliveries that are waiting, running or queued for settlement, until the settler is closed.
+// extend extends the deliveries that are waiting, running or queued for settlement, until the settler has ended or is abandoned.
 func (r *run) extend() {
 	if r.extender == nil {
 		return
@@ -304,7 +304,7 @@ func (r *run) extendHeld() {
 	}
 }
 
-// watchLag notifies the observer of the source's lag, until the settler is closed.
+// watchLag notifies the observer of the source's lag, until the settler has ended or is abandoned.
 func (r *run) watchLag() {
 	if r.lagger == nil || r.observer == nil {
 		return

@@ -91,6 +91,29 @@ func TestL7ADeliveryThatIsHeldBackBehindItsIDIsExtended(t *testing.T) {
 	})
 }
 
+// slowly takes ten seconds for an acknowledgement.
+type slowly struct{ *scripted }
+
+func (s slowly) Ack(ctx context.Context, done []pipeline.Delivery) []error {
+	time.Sleep(10 * time.Second)
+	return s.scripted.Ack(ctx, done)
+}
+
+func TestL7ADeliveryWhoseSettlementIsTheLastOfARunIsExtended(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"b": ok(time.Second)}}
+		source := slowly{newScripted(answer{ids: []string{"a", "b"}}, answer{err: pipeline.ErrEnd})}
+		source.every = 4 * time.Second
+		if _, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 2)).Run(bg); err != nil {
+			t.Fatal(err)
+		}
+		// At 4 and 8, while the acknowledgement of a is being sent.
+		if diff := cmp.Diff(map[string]int{"b": 2}, source.extended); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // strict refuses all extensions, after two seconds.
 type strict struct{ *scripted }
 
