@@ -283,6 +283,9 @@ func settlement(cause error, s Settlement, result retry.Result, handled error) (
 	s.Reason = result.Verdict.Reason
 	if v, ok := errors.AsType[*snooze](handled); ok {
 		s.Kind, s.Delay, s.Reason = KindSnooze, v.delay, v.reason
+		if handled != error(v) { // an error around it says why
+			s.Error = handled.Error()
+		}
 		return s, true
 	}
 	if v, ok := errors.AsType[*cancellation](handled); ok {

@@ -52,6 +52,9 @@ const (
 	defaultMaxOutput = 32 << 10
 	defaultKillGrace = 5 * time.Second
 
+	// busyDelay is how long a job waits that could not start its command for want of processes, files or memory.
+	busyDelay = 10 * time.Second
+
 	// outputGrace is how long output is read after the command has ended, if a process that it left behind keeps the output open.
 	outputGrace = 250 * time.Millisecond
 )
@@ -125,9 +128,14 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 
 var errKilled = errors.New("killed because the worker was stopped at once")
 
-// startError makes the job dead if the command can never start. A lack of processes, files or memory is temporary.
+// startError makes the job dead if the command can never start. A lack of processes, files or memory is temporary, and uses up no attempt.
 func startError(err error) error {
 	err = fmt.Errorf("exec: %w", err)
+	for _, passing := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, passing) {
+			return fmt.Errorf("%w: %w", job.Snooze(busyDelay), err)
+		}
+	}
 	for _, lasting := range []error{exec.ErrNotFound, fs.ErrNotExist, fs.ErrPermission, exec.ErrDot, syscall.ENOEXEC, syscall.ENOTDIR, syscall.E2BIG} {
 		if errors.Is(err, lasting) {
 			return job.Unrecoverable(err)

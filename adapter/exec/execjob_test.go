@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/job"
 )
@@ -154,13 +157,40 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	}
 }
 
-func TestStartFailuresOfABusyMachineAreRetried(t *testing.T) {
-	for err, want := range map[error]classify.Mark{
-		syscall.EAGAIN: classify.Unmarked, syscall.ENOMEM: classify.Unmarked, syscall.EMFILE: classify.Unmarked,
-		exec.ErrNotFound: classify.MarkPermanent, syscall.EACCES: classify.MarkPermanent, syscall.ENOEXEC: classify.MarkPermanent,
-	} {
-		if mark, _ := classify.MarkOf(startError(err)); mark != want {
+func TestCommandsThatCanNeverStartArePermanentFailures(t *testing.T) {
+	for _, err := range []error{exec.ErrNotFound, syscall.EACCES, syscall.ENOEXEC} {
+		if mark, _ := classify.MarkOf(startError(err)); mark != classify.MarkPermanent {
 			t.Errorf("%v: mark %v", err, mark)
 		}
+	}
+}
+
+// TestJ8AJobThatABusyMachineCannotStartUsesUpNoAttempt: it waits, and its history says why.
+func TestJ8AJobThatABusyMachineCannotStartUsesUpNoAttempt(t *testing.T) {
+	for _, cause := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.Open().Jobs()
+			receipt, err := job.NewClient(store).Enqueue(t.Context(), job.Request{Type: Type, MaxAttempts: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			w := job.NewWorker(store)
+			job.Handle(w, Type, func(context.Context, job.Job[Payload]) error {
+				cancel()
+				return startError(&fs.PathError{Op: "fork/exec", Path: "/bin/true", Err: cause})
+			})
+			if err := w.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			r, history, err := store.Get(t.Context(), receipt.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.State != job.Scheduled || r.Failures != 0 || r.RunAt.Sub(r.ClaimedAt) != busyDelay || len(history) != 1 ||
+				!strings.Contains(history[0].Error, cause.Error()) {
+				t.Errorf("%v: %s at %v after %d failures, %+v", cause, r.State, r.RunAt, r.Failures, history)
+			}
+		})
 	}
 }
