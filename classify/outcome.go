@@ -13,7 +13,8 @@ type Outcome struct {
 	Category Category
 	// Class is the most specific class that decided, if one did.
 	Class policy.Class
-	// Reason is one of policy.Reasons. In records, any other reason becomes the attribute detail, and the reason of the kind replaces it.
+	// Reason is one of policy.Reasons. In records, any other reason becomes the attribute detail, and the reason of the kind replaces it. The
+	// history of a job has the detail at the end of the error.
 	Reason policy.Reason
 	// Attributes carry details for records; never secrets or payloads. Read-only once returned.
 	Attributes map[string]string

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/internal/argument"
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -316,6 +317,9 @@ func settlement(cause error, s Settlement, result retry.Result, handled error) (
 	}
 	if handled != nil {
 		s.Error = handled.Error()
+		if detail := result.Outcome.Attributes[observe.AttrDetail]; detail != "" { // such as a classifier's own reason
+			s.Error += "; detail: " + detail
+		}
 	}
 	if p, ok := errors.AsType[*panicError](handled); ok {
 		s.Stack = p.stack

@@ -41,6 +41,30 @@ func TestJ3AHandlerThatSucceedsRunsOnce(t *testing.T) {
 	}
 }
 
+// TestD6TheHistoryHasTheReasonThatAClassifierGave, as the detail of the error.
+func TestD6TheHistoryHasTheReasonThatAClassifierGave(t *testing.T) {
+	quota := classify.Func(func(_ any, err error) classify.Outcome {
+		o := classify.Default(nil, err)
+		if err != nil {
+			o.Reason = "quota_exceeded"
+		}
+		return o
+	})
+	synctest.Test(t, func(t *testing.T) {
+		handler, _ := failing(errors.New("no"))
+		var p policy.Policy
+		p.Retry.MaxAttempts, p.Retry.ClassifierName = 2, "quota"
+		b := work(t, handler, following(t, p), job.WithExecutorOptions(retry.ExecutorOptions{Classifiers: map[string]classify.Classifier{"quota": quota}}))
+		id := b.enqueue(job.Request{})
+		time.Sleep(time.Hour)
+		const want = "no; detail: quota_exceeded"
+		r, h := b.get(id)
+		if r.State != job.Dead || r.LastError != want || len(h) != 2 || h[0].Error != want || h[0].Reason != policy.ReasonError || h[1].Error != want {
+			t.Errorf("%s, %q, %+v", r.State, r.LastError, h)
+		}
+	})
+}
+
 // slowAnswers settles at once and answers two seconds later.
 type slowAnswers struct{ *memory.Jobs }
 
