@@ -16,13 +16,7 @@ import (
 
 func (l lines) encode(t *pipeline.Transaction) ([]byte, error) {
 	if l.envelope {
-		var line bytes.Buffer
-		e := json.NewEncoder(&line)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(seal(t)); err != nil {
-			return nil, err
-		}
-		return bytes.TrimSuffix(line.Bytes(), []byte{'\n'}), nil
+		return seal(t)
 	}
 	payload := t.Payload()
 	if err := check(payload); err != nil {

@@ -42,7 +42,7 @@ func Problem(t *pipeline.Transaction) error {
 type envelope struct {
 	ID          string            `json:"id"`
 	Payload     json.RawMessage   `json:"payload,omitempty"`
-	Binary      []byte            `json:"payload_base64,omitempty"` // a payload that is not JSON
+	Binary      []byte            `json:"payload_base64,omitempty"` // a payload that is not JSON in one line
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	Correlation string            `json:"correlation_id,omitempty"`
 	Parent      string            `json:"parent_id,omitempty"`
@@ -65,16 +65,27 @@ func open(line []byte) (*pipeline.Transaction, error) {
 		pipeline.WithParent(e.Parent), pipeline.WithAttempts(e.Attempts)), nil
 }
 
-func seal(t *pipeline.Transaction) envelope {
+// seal returns the line of a transaction. JSON goes into it as it is, which no encoder does: whoever reads the line back gets the same bytes.
+func seal(t *pipeline.Transaction) ([]byte, error) {
 	e := envelope{
 		ID: t.ID(), Metadata: t.AllMetadata(), Correlation: t.Correlation(), Parent: t.Parent(), Attempts: t.Attempts(),
 	}
-	if check(t.Payload()) == nil {
-		e.Payload = t.Payload()
-	} else {
-		e.Binary = t.Payload()
+	payload := t.Payload()
+	plain := check(payload) == nil && !bytes.ContainsAny(payload, "\r\n") && len(bytes.TrimSpace(payload)) == len(payload)
+	if !plain {
+		e.Binary = payload
 	}
-	return e
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(e); err != nil {
+		return nil, err
+	}
+	sealed := bytes.TrimSuffix(line.Bytes(), []byte{'\n'})
+	if plain {
+		sealed = append(append(append(sealed[:len(sealed)-1], `,"payload":`...), payload...), '}')
+	}
+	return sealed, nil
 }
 
 // rows reads rows of CSV one by one.

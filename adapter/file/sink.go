@@ -25,8 +25,8 @@ type SinkOptions struct {
 	// Replace lets Close replace an existing file. Without it [OpenSink] returns an error for such a file, and so does Close if
 	// the file has appeared since; path.part then keeps the records.
 	Replace bool
-	// Envelope writes each transaction with its ID, metadata, correlation, parent and attempts: for dead letters. Payloads
-	// need not be JSON then. Only for JSONL.
+	// Envelope writes each transaction with its ID, metadata, correlation, parent and attempts: for dead letters. A payload is read
+	// back byte for byte; one that is not JSON in one line is written in base64. Only for JSONL.
 	Envelope bool
 	// Columns of CSV. Default: the header of an existing file, or else the members of the first payload in their order.
 	Columns []string

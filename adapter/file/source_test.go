@@ -492,11 +492,36 @@ func TestL11DeadLettersKeepTheirMetadata(t *testing.T) {
 	}
 	back := got[0].Transaction
 	have := []any{back.ID(), string(back.Payload()), back.Correlation(), back.Parent(), back.Attempts()}
-	if diff := cmp.Diff([]any{"a", `{"html":"<b>"}`, "c", "p", 3}, have); diff != "" {
+	if diff := cmp.Diff([]any{"a", `{"html": "<b>"}`, "c", "p", 3}, have); diff != "" {
 		t.Error(diff)
 	}
 	meta := slices.Sorted(maps.Keys(back.AllMetadata()))
 	if diff := cmp.Diff([]string{"k", pipeline.MetaCategory, pipeline.MetaError, pipeline.MetaConsumer, pipeline.MetaStep}, meta); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestL11AnEnvelopeKeepsTheBytesOfThePayload: signatures and fingerprints cover them.
+func TestL11AnEnvelopeKeepsTheBytesOfThePayload(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letters.jsonl")
+	sink, err := file.OpenSink(path, file.SinkOptions{Envelope: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	payloads := []string{`{"a": 1, "b": "\u003c<"}`, "{\n  \"a\": 1\n}", " 1 ", `"x"`, `null`, "\xff\x00", "[1,\r2]", ""}
+	for i, payload := range payloads {
+		if err := sink.Dispatch(t.Context(), pipeline.NewTransaction(fmt.Sprint(i), []byte(payload))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var back []string
+	for _, d := range fetch(t, open(t, path, file.SourceOptions{Envelope: true}), 10) {
+		back = append(back, string(d.Transaction.Payload()))
+	}
+	if diff := cmp.Diff(payloads, back); diff != "" {
 		t.Error(diff)
 	}
 }
