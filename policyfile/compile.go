@@ -46,6 +46,12 @@ func compile(r *reader, root map[string]any, o Options) *compiler {
 		limits: map[policy.Surface]policy.Limits{}, bases: map[policy.Surface]policy.Policy{},
 		levels: map[policy.Key][]string{}, surface: map[policy.Surface][]string{},
 	}
+	for path := range r.faults.bad { // a limit without a bound is no second fault where its bound is at fault, or perhaps misspelt
+		item, field, listed := strings.Cut(path, "].")
+		if listed && field != "name" && field != "order" && !strings.HasPrefix(field, "key") {
+			c.broken[item+"].concurrency"] = true
+		}
+	}
 	for surface, name := range map[policy.Surface]string{policy.SurfaceCall: "calls", policy.SurfaceJob: "jobs", policy.SurfaceStep: "steps"} {
 		limits, found := o.limits(surface).Tighten(as[policy.Tightening](object(object(root, "limits"), name)))
 		c.limits[surface] = limits

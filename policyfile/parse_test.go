@@ -47,6 +47,29 @@ func TestP6TheBoundsOfADurationAreDurations(t *testing.T) {
 	}
 }
 
+// TestP6ALimitWhoseBoundIsAtFaultHasOneFault: it lacks no concurrency besides.
+func TestP6ALimitWhoseBoundIsAtFaultHasOneFault(t *testing.T) {
+	for fields, want := range map[string]string{
+		"rate: 5":                        "rate",
+		"rate: {count: 0}":               "rate.count",
+		"rate: {cuont: 5}":               "rate.cuont",
+		"concurency: 5":                  "concurency",
+		"concurrency: x":                 "concurrency",
+		"key: [7]":                       "concurrency, key[0]",
+		"order: strikt":                  "concurrency, order",
+		"concurrency: 1, rate: {per: 1}": "rate.count",
+	} {
+		var got []string
+		for _, f := range refuse(t, "version: 1\nqueues: {mail.in: {limits: [{name: a, "+fields+"}]}}\n") {
+			got = append(got, strings.TrimPrefix(f.Path, "queues.mail.in.limits[0]."))
+		}
+		slices.Sort(got)
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %s", fields, got, want)
+		}
+	}
+}
+
 func TestP6FaultsAreSortedByPlace(t *testing.T) {
 	for name, text := range corpus(t, "invalid") {
 		_, err := Parse(name, text, Options{})
