@@ -7,9 +7,9 @@
 //	                                         └────► Source ──► consumer
 //
 // As the dead-letter sink of a consumer a [Sink] escalates: a transaction whose attempts are exhausted continues as a job,
-// which survives crashes, may wait for hours, and can be inspected, retried and cancelled by operators. The job has the
-// transaction's ID as its unique key, the transaction's payload, and in its meta the rest of the transaction, with the number
-// of attempts made; [SinkOptions].Retry subtracts those from its maximum and continues with the wait that follows them.
+// which survives crashes, may wait for hours, and can be inspected, retried and cancelled by operators. The job has its
+// type and the transaction's ID as its unique key, the transaction's payload, and in its meta the rest of the transaction, with the
+// number of attempts made; [SinkOptions].Retry subtracts those from its maximum and continues with the wait that follows them.
 //
 // A [Source] leases jobs of a queue and settles them as a worker does:
 //

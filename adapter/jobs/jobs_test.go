@@ -253,7 +253,7 @@ func TestAttemptsAreCarriedOver(t *testing.T) {
 		t.Fatalf("%+v, %v", summary, err)
 	}
 	r := record(t, s)
-	if r.MaxAttempts != 7 || r.UniqueKey != "order-1" || r.Meta["trace_id"] != "0af7651916cd43dd8448eb211c80319c" {
+	if r.MaxAttempts != 7 || r.UniqueKey != "order/order-1" || r.Meta["trace_id"] != "0af7651916cd43dd8448eb211c80319c" {
 		t.Errorf("%+v", r)
 	}
 	if wait := r.RunAt.Sub(start).Round(time.Minute); wait != 4*time.Minute { // after three failures
@@ -268,6 +268,20 @@ func TestAttemptsAreCarriedOver(t *testing.T) {
 	}
 	if jobs.FromJob(job.Job[[]byte]{ID: "j", Attempt: 1}).ID() != "j" {
 		t.Error("a job from another producer has no ID")
+	}
+}
+
+// TestL4TransactionsOfOtherTypesWithTheSameIDBecomeJobsToo, in the same queue.
+func TestL4TransactionsOfOtherTypesWithTheSameIDBecomeJobsToo(t *testing.T) {
+	s := memory.Open().Jobs()
+	client := job.NewClient(s)
+	for jobType, id := range map[string]string{"order": "1", "payment": "1", "a": "b/c", "a/b": "c"} {
+		x := pipeline.NewTransaction(id, nil)
+		put(t, jobs.NewSink(client, jobs.SinkOptions{Type: jobType}), x, x)
+	}
+	records, err := s.List(t.Context(), job.Filter{}, "", 10)
+	if err != nil || len(records) != 4 {
+		t.Errorf("%d jobs, %v", len(records), err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	}
 	r := job.Request{
 		Type: s.o.Type, Queue: s.o.Queue, Priority: s.o.Priority, Payload: payload, Meta: metaOf(t),
-		UniqueKey: keyOf(t.ID()), UniqueFor: s.o.UniqueFor,
+		UniqueKey: keyOf(s.o.Type, t.ID()), UniqueFor: s.o.UniqueFor,
 	}
 	if retry := s.o.Retry; retry != nil {
 		if most := retry.MaxAttempts(); most > 0 {
@@ -112,12 +113,14 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	return err
 }
 
-// keyOf returns an ID as a unique key, or its hash if the ID cannot be one.
-func keyOf(id string) string {
-	if len(id) <= maxUniqueKey && utf8.ValidString(id) && !strings.Contains(id, "\x00") {
-		return id
+// keyOf returns the unique key of a transaction in jobs of a type, or its hash if it cannot be one. Transactions of other types in the same
+// queue may have the same IDs.
+func keyOf(jobType, id string) string {
+	key := url.PathEscape(jobType) + "/" + id
+	if len(key) <= maxUniqueKey && utf8.ValidString(key) && !strings.Contains(key, "\x00") {
+		return key
 	}
-	sum := sha256.Sum256([]byte(id))
+	sum := sha256.Sum256([]byte(key))
 	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
