@@ -4,12 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib" // a driver for database/sql
 
 	"github.com/tenetdev/tenet/adapter/postgres"
@@ -184,6 +186,63 @@ func TestJ9TransactionsWithTheSameKeysInOppositeOrderDoNotDeadlock(t *testing.T)
 		}()
 	}
 	if err := errors.Join(<-errs, <-errs); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestJ9LargeAndSmallTransactionsTakeKeysInOneOrder, also in a database that sorts texts otherwise than bytes.
+func TestJ9LargeAndSmallTransactionsTakeKeysInOneOrder(t *testing.T) {
+	ctx := t.Context()
+	const database = "sorts_a_before_B"
+	if _, err := pools[url].Exec(ctx, `CREATE DATABASE "`+database+`" TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en'`); err != nil {
+		t.Skip("this server cannot sort otherwise: ", err)
+	}
+	t.Cleanup(func() {
+		if _, err := pools[url].Exec(context.Background(), `DROP DATABASE "`+database+`" WITH (FORCE)`); err != nil {
+			t.Error(err)
+		}
+	})
+	at := strings.Replace(url, "/postgres?", "/"+database+"?", 1)
+	db, _ := openNew(t, at)
+	pool, err := pgxpool.New(ctx, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	store := func(tx pgx.Tx, size int, queues ...string) error {
+		list := inserts(len(queues))
+		for i, queue := range queues {
+			list[i].Queue, list[i].UniqueKey, list[i].Payload = queue, "k", make([]byte, size)
+		}
+		_, err := db.Jobs().InsertTx(ctx, tx, list)
+		return err
+	}
+	errs := make(chan error)
+	begin := func(size int, queues ...string) {
+		go func() {
+			errs <- pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return store(tx, size, queues...) })
+		}()
+	}
+	waiting := func(want int) {
+		for n := 0; n < want; {
+			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+			if err := pool.QueryRow(ctx, blocked).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	first, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store(first, 0, "C"); err != nil {
+		t.Fatal(err)
+	}
+	begin(17<<20, "a", "B", "C") // a statement for each: it has B and waits for C
+	waiting(1)
+	begin(0, "a", "B")
+	waiting(2)
+	if err := errors.Join(first.Rollback(ctx), <-errs, <-errs); err != nil {
 		t.Error(err)
 	}
 }
