@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,16 +59,24 @@ func TestL6AnOutageIsNotAnEmptyStream(t *testing.T) {
 	put(t, n, o, plain(3))
 	s := openSource(t, n, o)
 	defer s.Close()
+	sources := []*natspipe.Source{s, openSource(t, n, o)}
+	defer sources[1].Close()
 	ackAll(t, s, fetch(t, s, 1))
 	n.Stop()
-	for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
-		if got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 5, Wait: wait}); len(got) > 0 || err == nil {
-			t.Errorf("a fetch from a server that is down gave %d and %v", len(got), err)
+	var group sync.WaitGroup // each waits for the timeout
+	for i, wait := range []time.Duration{0, 50 * time.Millisecond} {
+		group.Go(func() {
+			if got, err := sources[i].Fetch(t.Context(), pipeline.FetchRequest{Max: 5, Wait: wait}); len(got) > 0 || err == nil {
+				t.Errorf("a fetch from a server that is down gave %d and %v", len(got), err)
+			}
+		})
+	}
+	group.Go(func() {
+		if s.Check(t.Context()) == nil {
+			t.Error("a source whose server is down is healthy")
 		}
-	}
-	if s.Check(t.Context()) == nil {
-		t.Error("a source whose server is down is healthy")
-	}
+	})
+	group.Wait()
 	n.Run()
 	for s.Check(t.Context()) != nil {
 		if t.Context().Err() != nil {
