@@ -8,7 +8,7 @@
 //	       SIGKILL, SIGSTOP+CONT ─┘          audit ◄── store's history ◄────┘
 //
 // A ledger line is written before and after each operation on a lease, so that it survives the process. At the end the audit
-// checks that all jobs completed or died, that no job was claimed under a live lease, that no job completed under two tokens, and
+// checks that all jobs completed or died, that no job was claimed under a live lease, that no job ended under another than its last token, and
 // that late results and extensions were refused. Two types of jobs have limits: the audit checks that no key ever had more live leases than its
 // limit allows, and that jobs in strict order ran one after another, retries included. It also checks that the faults happened.
 //

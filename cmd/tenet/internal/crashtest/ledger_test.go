@@ -114,7 +114,10 @@ func readLedgers(t *testing.T, folder string) (all []entry) {
 		for lines := bufio.NewScanner(file); lines.Scan(); {
 			var e entry
 			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-				t.Fatalf("%s: %v: %s", path, err, lines.Text())
+				if text := lines.Text(); lines.Scan() { // otherwise it is the last one, which is still being written or never was completely
+					t.Fatalf("%s: %v: %s", path, err, text)
+				}
+				break
 			}
 			all = append(all, e)
 		}

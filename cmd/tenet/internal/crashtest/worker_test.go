@@ -185,6 +185,27 @@ func (c *crew) kill(i int) {
 	c.members[i] = c.start()
 }
 
+// holder returns the process with the most long jobs.
+func (c *crew) holder(types map[string]string) (most int) {
+	c.t.Helper()
+	held := map[int]int{} // by process
+	for _, e := range readLedgers(c.t, c.folder) {
+		switch {
+		case types[e.Job] != "long":
+		case e.Event == "claimed":
+			held[e.Process]++
+		case e.Event == "settling":
+			held[e.Process]--
+		}
+	}
+	for i, p := range c.members {
+		if held[p.cmd.Process.Pid] > held[c.members[most].cmd.Process.Pid] {
+			most = i
+		}
+	}
+	return most
+}
+
 // freeze stops a process for longer than its leases and then continues it.
 func (c *crew) freeze(i int) {
 	p := c.members[i].cmd.Process
