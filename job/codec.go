@@ -79,6 +79,7 @@ func (c *Client) Seal(requests ...Request) ([]Request, error) {
 		}
 		sealed[i] = requests[i]
 		sealed[i].Payload = json.RawMessage(list[i].Payload)
+		sealed[i].MaxPayload = max(requests[i].MaxPayload, len(list[i].Payload)) // the limit is that of the payload before
 	}
 	return sealed, nil
 }

@@ -175,3 +175,19 @@ func TestAnExportedJobIsStoredAsItIs(t *testing.T) {
 		t.Errorf("%s became %s", sealed[0].Payload, got)
 	}
 }
+
+// TestJ18TheLimitOfAPayloadIsThatBeforeItWasSealed: the store of a transaction checks sealed requests again.
+func TestJ18TheLimitOfAPayloadIsThatBeforeItWasSealed(t *testing.T) {
+	client := job.NewClient(memory.Open().Jobs(), job.WithCodec(codec(keys(t, "k1"), policy.Codec{Encrypt: true})))
+	sealed, err := client.Seal(job.Request{Type: "t", Payload: make([]byte, job.DefaultMaxPayload)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := job.Inserts(sealed); err != nil {
+		t.Error(err)
+	}
+	_, err = client.Seal(job.Request{Type: "t", Payload: make([]byte, job.DefaultMaxPayload+1)})
+	if _, large := errors.AsType[*job.PayloadTooLargeError](err); !large {
+		t.Error(err)
+	}
+}
