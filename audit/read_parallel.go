@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -75,10 +76,7 @@ func readParallel[T any](ctx context.Context, s Source, parse func(worker int, b
 	close(work)
 	close(inOrder)
 	all.Wait()
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
+	return cmp.Or(context.Cause(ctx), err)
 }
 
 // fillBatches copies the lines of a source into free batches and passes each to send.

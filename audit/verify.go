@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -45,14 +46,7 @@ type Fault struct {
 
 // String describes the fault in one line.
 func (f Fault) String() string {
-	return fmt.Sprintf("%s: index %d, chain %s, seq %d, event %s", f.Kind, f.Index, dash(f.ChainID), f.Seq, dash(f.EventID))
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	return fmt.Sprintf("%s: index %d, chain %s, seq %d, event %s", f.Kind, f.Index, cmp.Or(f.ChainID, "-"), f.Seq, cmp.Or(f.EventID, "-"))
 }
 
 // VerifyOptions hold what is known about a log from other sources.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -128,9 +129,7 @@ func (r *run) result(ended error) error {
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.broken == nil {
-		r.broken = err
-	}
+	r.broken = cmp.Or(r.broken, err)
 }
 
 func (r *run) timedOut() error {
@@ -156,9 +155,7 @@ func (r *run) checkDone() {
 // stop cancels running work and gives buffered deliveries back.
 func (r *run) stop(cause error) {
 	r.cancelFetches()
-	if cause == nil {
-		cause = ErrShutdown
-	}
+	cause = cmp.Or(cause, ErrShutdown)
 	r.mu.Lock()
 	r.stopped = true
 	r.endIntake()
@@ -191,9 +188,7 @@ func (r *run) progress() Progress {
 		Summary: r.summary, Concurrency: r.pool.size, InFlight: r.pool.inFlight,
 		Buffered: r.buffer.waiting() + r.buffer.holding, Unsettled: r.settler.pending(), Empty: r.intake.empty,
 	}
-	if p.Summary.Elapsed == 0 {
-		p.Summary.Elapsed = now - r.started
-	}
+	p.Summary.Elapsed = cmp.Or(p.Summary.Elapsed, now-r.started)
 	for w := range r.pool.workers {
 		if w.busy {
 			p.Oldest = max(p.Oldest, now-w.since)

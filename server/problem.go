@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,12 +61,8 @@ func (p *problem) GetHeaders() http.Header {
 }
 
 func (p *problem) complete() *problem {
-	if p.Title == "" {
-		p.Title = http.StatusText(p.Status)
-	}
-	if p.Type == "" {
-		p.Type = api.TypeOf(p.Status)
-	}
+	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
+	p.Type = cmp.Or(p.Type, api.TypeOf(p.Status))
 	return p
 }
 

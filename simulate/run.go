@@ -55,12 +55,9 @@ type simulation struct {
 // concurrent use. When ctx ends, it returns ctx's error, and at one of the bounds [ErrTooLarge].
 func (s *Scenario) Run(ctx context.Context, o Options) (*Report, error) {
 	m := &simulation{
-		scenario: s, policies: o.Policies, seed: cmp.Or(o.Seed, uint64(s.Seed)), world: newWorld(),
+		scenario: s, policies: cmp.Or(o.Policies, s.document.Set), seed: cmp.Or(o.Seed, uint64(s.Seed)), world: newWorld(),
 		samples:  int((s.Duration + s.Interval - 1) / s.Interval),
 		services: map[string]*service{}, groups: map[string]*group{},
-	}
-	if m.policies == nil {
-		m.policies = s.document.Set
 	}
 	if err := s.checkKeys(m.policies); err != nil {
 		return nil, err

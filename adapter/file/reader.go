@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,10 +118,7 @@ var bom = []byte("\xEF\xBB\xBF")
 
 // unclosed gives up the first line of a record whose quote is never closed; the next line starts a new record.
 func (r *reader) unclosed() record {
-	n := bytes.IndexByte(r.buf, '\n') + 1
-	if n == 0 {
-		n = len(r.buf)
-	}
+	n := cmp.Or(bytes.IndexByte(r.buf, '\n')+1, len(r.buf))
 	rec := record{start: r.at, line: r.line, data: r.text(r.buf[:n]), problem: fmt.Sprintf("a quote is not closed within %d bytes", r.max)}
 	r.take(n)
 	return r.cut(rec)

@@ -92,9 +92,7 @@ func OpenSource(path string, o SourceOptions) (*Source, error) {
 	o.Format, o.Comma = format, comma
 	o.MaxRecord = cmp.Or(max(o.MaxRecord, 0), DefaultMaxRecord)
 	o.MaxPending = cmp.Or(max(o.MaxPending, 0), DefaultMaxPending)
-	if o.Offsets == "" {
-		o.Offsets = path + ".offset"
-	}
+	o.Offsets = cmp.Or(o.Offsets, path+".offset")
 	o.Log = cmp.Or(o.Log, slog.Default())
 	file, err := files.Open(path)
 	if err != nil {

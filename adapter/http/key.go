@@ -1,6 +1,7 @@
 package tenethttp
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"sync"
@@ -68,10 +69,7 @@ func hostOf(r *http.Request) string {
 }
 
 func routeOf(r *http.Request) string {
-	method, path := r.Method, ""
-	if method == "" {
-		method = http.MethodGet
-	}
+	method, path := cmp.Or(r.Method, http.MethodGet), ""
 	if r.Pattern == "" {
 		if r.URL != nil {
 			path = template(r.URL.Path)

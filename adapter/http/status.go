@@ -1,6 +1,7 @@
 package tenethttp
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -44,10 +45,7 @@ func NewStatusError(resp *http.Response) *StatusError {
 
 // Error names method, host and status.
 func (e *StatusError) Error() string {
-	method := e.Method
-	if method == "" {
-		method = http.MethodGet
-	}
+	method := cmp.Or(e.Method, http.MethodGet)
 	return strings.TrimSpace(fmt.Sprintf("http: %s: %d %s", strings.TrimSpace(method+" "+e.Host), e.StatusCode, http.StatusText(e.StatusCode)))
 }
 

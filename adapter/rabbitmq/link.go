@@ -218,9 +218,7 @@ func (l *link[L]) failed(ctx context.Context, err error) error {
 	if l.closing.Err() != nil {
 		return ErrClosed
 	}
-	if err == nil {
-		err = ctx.Err()
-	}
+	err = cmp.Or(err, ctx.Err())
 	return fmt.Errorf("rabbitmq: no connection: %w", err)
 }
 

@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,9 +60,7 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 	if r.Max < 1 {
 		return nil, nil
 	}
-	if s.prefetch == 0 {
-		s.prefetch = 2 * min(r.Max, mostPrefetch/2)
-	}
+	s.prefetch = cmp.Or(s.prefetch, 2*min(r.Max, mostPrefetch/2))
 	for end := time.Now().Add(r.Wait); ; {
 		c, err := s.link.get(ctx)
 		if err != nil {

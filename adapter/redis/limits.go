@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,9 +77,7 @@ type fields struct{ err error }
 
 func (f *fields) parse(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if f.err == nil {
-		f.err = err
-	}
+	f.err = cmp.Or(f.err, err)
 	return n
 }
 

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -84,10 +85,7 @@ func (s *Jobs) changeLimits(ctx context.Context, what string, change func([]job.
 			return err
 		})
 	}
-	if refused != nil {
-		return refused
-	}
-	return err
+	return cmp.Or(refused, err)
 }
 
 func putLimits(q querier, c job.LimitChanges, last int64) error {

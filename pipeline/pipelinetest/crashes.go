@@ -52,9 +52,7 @@ func Crashes(t *testing.T, b Broker) {
 	if testing.Short() {
 		b.Transactions = 5000
 	}
-	if b.Timeout == 0 {
-		b.Timeout = 15 * time.Minute // more than a busy machine takes
-	}
+	b.Timeout = cmp.Or(b.Timeout, 15*time.Minute) // more than a busy machine takes
 	l := newLedger(b.Transactions)
 	began := time.Now()
 	l.fill(t, b)

@@ -184,9 +184,7 @@ func (u *UI) serveAction(w http.ResponseWriter, q *request, a *action) {
 		u.fail(w, q, err)
 		return
 	}
-	if next == "" {
-		next = u.returnPath(q)
-	}
+	next = cmp.Or(next, u.returnPath(q))
 	setNotice(w, u.options.Prefix, notice)
 	if r.Header.Get("Hx-Request") != "" {
 		w.Header().Set("Hx-Redirect", next)

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -313,12 +314,5 @@ func (e *editor) Delivery() string {
 	if !e.Steps {
 		return "to " + to + " at once"
 	}
-	return fmt.Sprintf("to %s in steps: %s, each for at least %s", to, e.Plan.Steps, orText(e.Plan.Hold, "5 min"))
-}
-
-func orText(text, otherwise string) string {
-	if strings.TrimSpace(text) == "" {
-		return otherwise
-	}
-	return text
+	return fmt.Sprintf("to %s in steps: %s, each for at least %s", to, e.Plan.Steps, cmp.Or(strings.TrimSpace(e.Plan.Hold), "5 min"))
 }

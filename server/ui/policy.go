@@ -242,9 +242,7 @@ func policyDiffPage() *page {
 	return documentPage("Revisions", page{path: "policies/{name}/diff", file: "policy-diff"}, func(r *request, h documentHead) (any, error) {
 		out := policyDiff{documentHead: h, From: r.number("from"), To: r.number("to")}
 		out.To = cmp.Or(out.To, h.Current)
-		if out.From == 0 {
-			out.From = max(out.To-1, 1)
-		}
+		out.From = cmp.Or(out.From, max(out.To-1, 1))
 		out.Command = commandLine([]string{"policy", "compare", h.Name, decimal(out.From), decimal(out.To)})
 		from, to := fmt.Sprintf("%s@%d", h.Name, out.From), fmt.Sprintf("%s@%d", h.Name, out.To)
 		out.Replay = r.ui.href("do/audit/replay", "document", to)

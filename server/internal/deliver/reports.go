@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -208,9 +209,7 @@ func (r *reports) putBack(clients []policystore.Client) {
 	for i := range clients {
 		if c := r.clients[clients[i].Key()]; c != nil {
 			c.dirty = true
-			if c.Reported == nil {
-				c.Reported = clients[i].Reported
-			}
+			c.Reported = cmp.Or(c.Reported, clients[i].Reported)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,9 +140,7 @@ type output struct {
 
 func (o *output) Write(text []byte) (int, error) {
 	n, err := o.Writer.Write(text)
-	if o.err == nil {
-		o.err = err
-	}
+	o.err = cmp.Or(o.err, err)
 	return n, err
 }
 

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,7 @@ func deliver(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if f.store == "" {
-		f.store = "sqlite:" + filepath.Join(folder, "jobs.db")
-	}
+	f.store = cmp.Or(f.store, "sqlite:"+filepath.Join(folder, "jobs.db"))
 	if err := open.CheckShared(f.store); err != nil { // the workers are other processes
 		return err
 	}

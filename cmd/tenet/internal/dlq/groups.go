@@ -43,10 +43,7 @@ type errorGroup struct {
 type errorGroups map[string]*errorGroup
 
 func (g errorGroups) add(r *job.Record) {
-	text := r.LastError
-	if text == "" {
-		text = string(r.Reason)
-	}
+	text := cmp.Or(r.LastError, string(r.Reason))
 	seen := r.FailedAt
 	if seen.IsZero() {
 		seen = r.FinishedAt

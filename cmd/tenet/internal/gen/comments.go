@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/format"
@@ -52,10 +53,7 @@ func collect(file *ast.File, comments map[string]string) {
 			if !ok {
 				continue
 			}
-			doc := spec.Doc
-			if doc == nil {
-				doc = general.Doc
-			}
+			doc := cmp.Or(spec.Doc, general.Doc)
 			comments[spec.Name.Name] = line(doc)
 			for _, f := range object.Fields.List {
 				if name := documentName(f); name != "" {

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,10 +116,7 @@ func changeJobs(ctx context.Context, a *cli.App, s open.JobStore, c change) erro
 		}
 	}
 	failed := result.apply(ctx, s, c, allowed)
-	if failed == nil {
-		failed = result.failure()
-	}
-	return errors.Join(a.Print(c.Form, result, func(w io.Writer) { result.write(w, c.Done) }), failed)
+	return errors.Join(a.Print(c.Form, result, func(w io.Writer) { result.write(w, c.Done) }), cmp.Or(failed, result.failure()))
 }
 
 // look returns the jobs whose states allow an action, and records the others in the result.

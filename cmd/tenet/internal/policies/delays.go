@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -47,10 +48,7 @@ longest possible total, the expected total is the mean over all seeds.`,
 		if err != nil {
 			return err
 		}
-		retries := *n
-		if retries == 0 {
-			retries = min(p.Retry.MaxAttempts-1, maxDelays)
-		}
+		retries := cmp.Or(*n, min(p.Retry.MaxAttempts-1, maxDelays))
 		s := newSchedule(p, *seed, retries)
 		r := delaysResult{Key: p.Key.String(), Seed: *seed, Delays: make([]float64, retries), Total: cli.Seconds(decision.Sum(s.delays...)), WorstCase: cli.Seconds(decision.Sum(s.longest...))}
 		for i, d := range s.delays {

@@ -140,10 +140,7 @@ type object struct {
 
 // at returns the path of a field.
 func (o object) at(name string) string {
-	if path := o.from[name]; path != "" {
-		return path
-	}
-	return fields.Join(o.path, name)
+	return cmp.Or(o.from[name], fields.Join(o.path, name))
 }
 
 // spelling returns how a field is spelt. name has the spelling of the system's documentation; the other ones are accepted too.
