@@ -55,58 +55,48 @@ const clientColumns = `SELECT document, id, labels, desired, delivered, applied,
 
 // Clients implements policystore.Clients.
 func (s *Store) Clients(ctx context.Context, document string, after policystore.ClientKey, limit int) ([]policystore.Client, error) {
-	q := Query{Text: clientColumns + `WHERE (document, id) > (?1, ?2) ORDER BY document, id LIMIT ?3`, Args: []any{after.Document, after.ID, max(limit, 0)}}
+	q := Query{What: "clients", Text: clientColumns + `WHERE (document, id) > (?1, ?2) ORDER BY document, id LIMIT ?3`, Args: []any{after.Document, after.ID, max(limit, 0)}}
 	if document != "" {
 		q.Text = clientColumns + `WHERE document = ?1 AND (document, id) > (?2, ?3) ORDER BY document, id LIMIT ?4`
 		q.Args = append([]any{document}, q.Args...)
 	}
-	return s.readClients(ctx, "clients", q)
+	return s.readClients(ctx, q)
 }
 
 // ReportingClients implements policystore.Clients.
 func (s *Store) ReportingClients(ctx context.Context, since time.Time, after policystore.ClientKey, limit int) ([]policystore.Client, error) {
-	return s.readClients(ctx, "reporting clients", Query{
+	return s.readClients(ctx, Query{
+		What: "reporting clients",
 		Text: clientColumns + `WHERE reported <> '' AND last_seen >= ?1 AND (document, id) > (?2, ?3) ORDER BY document, id LIMIT ?4`,
 		Args: []any{micros(since), after.Document, after.ID, max(limit, 0)},
 	})
 }
 
-func (s *Store) readClients(ctx context.Context, what string, q Query) (list []policystore.Client, err error) {
+func (s *Store) readClients(ctx context.Context, q Query) ([]policystore.Client, error) {
 	var c policystore.Client
 	var labels, said string
 	var staleness, seen int64
 	q.Targets = []any{&c.Document, &c.ID, &labels, &c.Desired, &c.Delivered, &c.Applied, &c.Refused, &c.Reason, &staleness, &seen, &said}
-	err = s.engine.Read(ctx, what, func(tx Tx) error {
-		list = nil
-		return tx.Query(q, func() error {
-			found := c
-			found.Staleness, found.LastSeen = time.Duration(staleness), fromMicros(seen)
-			err := decode(labels, &found.Labels)
-			if err == nil && said != "" {
-				err = decode(said, &found.Reported)
-			}
-			list = append(list, found)
-			return err
-		})
+	return read(ctx, s, q, func() (policystore.Client, error) {
+		found := c
+		found.Staleness, found.LastSeen = time.Duration(staleness), fromMicros(seen)
+		err := decode(labels, &found.Labels)
+		if err == nil && said != "" {
+			err = decode(said, &found.Reported)
+		}
+		return found, err
 	})
-	return list, err
 }
 
 // CountClients implements policystore.Clients.
-func (s *Store) CountClients(ctx context.Context, document string, since time.Time) (list []policystore.ClientCount, err error) {
-	err = s.engine.Read(ctx, "count clients", func(tx Tx) error {
-		list = nil
-		var c policystore.ClientCount
-		return tx.Query(Query{
-			Text: `SELECT desired, applied, refused, count(*) FROM {{client}} WHERE document = ?1 AND last_seen >= ?2
+func (s *Store) CountClients(ctx context.Context, document string, since time.Time) ([]policystore.ClientCount, error) {
+	var c policystore.ClientCount
+	return read(ctx, s, Query{
+		What: "count clients",
+		Text: `SELECT desired, applied, refused, count(*) FROM {{client}} WHERE document = ?1 AND last_seen >= ?2
 GROUP BY desired, applied, refused ORDER BY desired, applied, refused`,
-			Args: []any{document, micros(since)}, Targets: []any{&c.Desired, &c.Applied, &c.Refused, &c.Clients},
-		}, func() error {
-			list = append(list, c)
-			return nil
-		})
-	})
-	return list, err
+		Args: []any{document, micros(since)}, Targets: []any{&c.Desired, &c.Applied, &c.Refused, &c.Clients},
+	}, func() (policystore.ClientCount, error) { return c, nil })
 }
 
 // RemoveClients implements policystore.Clients. It waits for no client that is being saved, so that it cannot deadlock with the save.

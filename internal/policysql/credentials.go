@@ -38,20 +38,14 @@ func (s *Store) Tokens(ctx context.Context, after string, limit int) ([]policyst
 	return s.tokens(ctx, `SELECT hash, state, revoked FROM {{token}} WHERE id > ?1 ORDER BY id LIMIT ?2`, after, max(limit, 0))
 }
 
-func (s *Store) tokens(ctx context.Context, text string, args ...any) (list []policystore.Token, err error) {
-	err = s.engine.Read(ctx, "tokens", func(tx Tx) error {
-		list = nil
-		var hash, state string
-		var revoked int64
-		return tx.Query(Query{text, args, []any{&hash, &state, &revoked}}, func() error {
-			var t policystore.Token
-			err := decode(state, &t)
-			t.Hash, t.Revoked = hash, fromMicros(revoked)
-			list = append(list, t)
-			return err
-		})
+func (s *Store) tokens(ctx context.Context, text string, args ...any) ([]policystore.Token, error) {
+	var hash, state string
+	var revoked int64
+	return read(ctx, s, Query{"tokens", text, args, []any{&hash, &state, &revoked}}, func() (t policystore.Token, err error) {
+		err = decode(state, &t)
+		t.Hash, t.Revoked = hash, fromMicros(revoked)
+		return t, err
 	})
-	return list, err
 }
 
 // RevokeToken implements policystore.Credentials.
@@ -66,7 +60,7 @@ func (s *Store) RevokeToken(ctx context.Context, id string, at time.Time) error 
 func (s *Store) Setting(ctx context.Context, name string) (policystore.Setting, error) {
 	v := policystore.Setting{Name: name}
 	err := s.engine.Read(ctx, "setting", func(tx Tx) error {
-		return tx.Query(Query{`SELECT version, value FROM {{setting}} WHERE name = ?1`, []any{name}, []any{&v.Version, &v.Value}}, func() error { return nil })
+		return tx.Query(Query{Text: `SELECT version, value FROM {{setting}} WHERE name = ?1`, Args: []any{name}, Targets: []any{&v.Version, &v.Value}}, func() error { return nil })
 	})
 	if err = one(v.Version > 0, err, "setting %q", name); err != nil {
 		return policystore.Setting{}, err

@@ -20,20 +20,14 @@ func (s *Store) Document(ctx context.Context, name string) (policystore.Document
 	return list[0], nil
 }
 
-func (s *Store) documents(ctx context.Context, text string, args ...any) (list []policystore.Document, err error) {
+func (s *Store) documents(ctx context.Context, text string, args ...any) ([]policystore.Document, error) {
 	var version int64
 	var state string
-	err = s.engine.Read(ctx, "documents", func(tx Tx) error {
-		list = nil
-		return tx.Query(Query{Text: text, Args: args, Targets: []any{&version, &state}}, func() error {
-			var d policystore.Document
-			err := decode(state, &d)
-			d.Version = version
-			list = append(list, d)
-			return err
-		})
+	return read(ctx, s, Query{"documents", text, args, []any{&version, &state}}, func() (d policystore.Document, err error) {
+		err = decode(state, &d)
+		d.Version = version
+		return d, err
 	})
-	return list, err
 }
 
 // Save implements policystore.Documents.
@@ -84,46 +78,37 @@ func orConflict(err error, format string, args ...any) error {
 	return conflict(format, args...)
 }
 
-const revisionColumns = `document, number, hash, author, message, created, parent, restores`
+const revisionColumns = `SELECT document, number, hash, author, message, created, parent, restores`
 
 // Revision implements policystore.Documents.
 func (s *Store) Revision(ctx context.Context, name string, number int64) (policystore.Revision, error) {
-	var r policystore.Revision
-	found := false
-	err := s.engine.Read(ctx, "revision", func(tx Tx) error {
-		found = false
-		var created int64
-		q := Query{Text: `SELECT ` + revisionColumns + `, body FROM {{revision}} WHERE document = ?1 AND number = ?2`, Args: []any{name, number}}
-		q.Targets = append(revisionTargets(&r, &created), &r.Body)
-		return tx.Query(q, func() error {
-			r.Created, found = fromMicros(created), true
-			return nil
-		})
+	var body []byte
+	list, err := s.revisions(ctx, Query{
+		"revision", revisionColumns + `, body FROM {{revision}} WHERE document = ?1 AND number = ?2`, []any{name, number}, []any{&body},
 	})
-	if err = one(found, err, "revision %d of document %q", number, name); err != nil {
+	if err = one(len(list) > 0, err, "revision %d of document %q", number, name); err != nil {
 		return policystore.Revision{}, err
 	}
-	return r, nil
-}
-
-func revisionTargets(r *policystore.Revision, created *int64) []any {
-	return []any{&r.Document, &r.Number, &r.Hash, &r.Author, &r.Message, created, &r.Parent, &r.Restores}
+	list[0].Body = body
+	return list[0], nil
 }
 
 // Revisions implements policystore.Documents.
-func (s *Store) Revisions(ctx context.Context, name string, below int64, limit int) (list []policystore.Revision, err error) {
-	err = s.engine.Read(ctx, "revisions", func(tx Tx) error {
-		list = nil
-		var r policystore.Revision
-		var created int64
-		return tx.Query(Query{
-			Text: `SELECT ` + revisionColumns + ` FROM {{revision}} WHERE document = ?1 AND (?2 = 0 OR number < ?2) ORDER BY number DESC LIMIT ?3`,
-			Args: []any{name, below, max(limit, 0)}, Targets: revisionTargets(&r, &created),
-		}, func() error {
-			r.Created = fromMicros(created)
-			list = append(list, r)
-			return nil
-		})
+func (s *Store) Revisions(ctx context.Context, name string, below int64, limit int) ([]policystore.Revision, error) {
+	return s.revisions(ctx, Query{
+		What: "revisions",
+		Text: revisionColumns + ` FROM {{revision}} WHERE document = ?1 AND (?2 = 0 OR number < ?2) ORDER BY number DESC LIMIT ?3`,
+		Args: []any{name, below, max(limit, 0)},
 	})
-	return list, err
+}
+
+// revisions reads revisionColumns, and what else the query has targets for.
+func (s *Store) revisions(ctx context.Context, q Query) ([]policystore.Revision, error) {
+	var r policystore.Revision
+	var created int64
+	q.Targets = append([]any{&r.Document, &r.Number, &r.Hash, &r.Author, &r.Message, &created, &r.Parent, &r.Restores}, q.Targets...)
+	return read(ctx, s, q, func() (policystore.Revision, error) {
+		r.Created = fromMicros(created)
+		return r, nil
+	})
 }

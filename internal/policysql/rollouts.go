@@ -62,22 +62,18 @@ ON CONFLICT (rollout, step, revision) DO UPDATE SET counters = e.counters RETURN
 }
 
 // Evidence implements policystore.Rollouts.
-func (s *Store) Evidence(ctx context.Context, rolloutID string) (list []policystore.Evidence, err error) {
-	err = s.engine.Read(ctx, "evidence", func(tx Tx) error {
-		list = nil
-		var step, revision int64
-		var counters string
-		return tx.Query(Query{
-			Text: `SELECT step, revision, counters FROM {{evidence}} WHERE rollout = ?1 ORDER BY step, revision`,
-			Args: []any{rolloutID}, Targets: []any{&step, &revision, &counters},
-		}, func() error {
-			e := policystore.Evidence{Rollout: rolloutID, Step: int(step), Revision: revision}
-			err := decode(counters, &e.Counters)
-			list = append(list, e)
-			return err
-		})
+func (s *Store) Evidence(ctx context.Context, rolloutID string) ([]policystore.Evidence, error) {
+	var step, revision int64
+	var counters string
+	return read(ctx, s, Query{
+		What: "evidence",
+		Text: `SELECT step, revision, counters FROM {{evidence}} WHERE rollout = ?1 ORDER BY step, revision`,
+		Args: []any{rolloutID}, Targets: []any{&step, &revision, &counters},
+	}, func() (policystore.Evidence, error) {
+		e := policystore.Evidence{Rollout: rolloutID, Step: int(step), Revision: revision}
+		err := decode(counters, &e.Counters)
+		return e, err
 	})
-	return list, err
 }
 
 // Lead implements policystore.Rollouts by the engine's clock.

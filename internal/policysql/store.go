@@ -35,6 +35,7 @@ type Tx interface {
 
 // Query is a statement that returns rows.
 type Query struct {
+	What    string // of a query of read: the name in errors
 	Text    string
 	Args    []any
 	Targets []any
@@ -95,6 +96,19 @@ func (s *Store) changes(ctx context.Context) (n int64, err error) {
 		return tx.Query(Query{Text: `SELECT changes FROM {{change}}`, Targets: []any{&n}}, func() error { return nil })
 	})
 	return n, err
+}
+
+// read returns what row makes of each row of a query, which runs in a transaction of its own that the engine may repeat.
+func read[T any](ctx context.Context, s *Store, q Query, row func() (T, error)) (list []T, err error) {
+	err = s.engine.Read(ctx, q.What, func(tx Tx) error {
+		list = nil
+		return tx.Query(q, func() error {
+			x, err := row()
+			list = append(list, x)
+			return err
+		})
+	})
+	return list, err
 }
 
 func micros(t time.Time) int64 {
