@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/policy"
 )
 
 const historySelect = `SELECT number, fence, kind, worker, started, finished, outcome, reason, error, stack, delay, count FROM tenet_attempt
@@ -15,17 +14,12 @@ WHERE job = ? ORDER BY part`
 
 // history reads the history of a job.
 func history(q querier, e *entry) ([]job.Attempt, error) {
-	var rows []job.Attempt
 	var a job.Attempt
-	var started, finished, delay int64
-	var kind, outcome, reason string
-	targets := []any{&a.Number, &a.Fence, &kind, &a.Worker, &started, &finished, &outcome, &reason, &a.Error, &a.Stack, &delay, &a.Count}
-	err := each(q, selection{text: historySelect, args: []any{e.seq}, into: targets}, func() error {
-		a.Kind, a.Outcome, a.Reason = job.Kind(kind), job.AttemptOutcome(outcome), policy.Reason(reason)
-		a.Started, a.Finished, a.Delay = fromMicros(started), fromMicros(finished), time.Duration(delay)
-		rows = append(rows, a)
-		return nil
-	})
+	targets := []any{
+		&a.Number, &a.Fence, &a.Kind, &a.Worker, (*instantOrNone)(&a.Started), (*instantOrNone)(&a.Finished), &a.Outcome, &a.Reason, &a.Error, &a.Stack,
+		&a.Delay, &a.Count,
+	}
+	rows, err := all(q, selection{text: historySelect, args: []any{e.seq}, into: targets}, &a)
 	return append(rows, e.completion()...), err
 }
 
@@ -213,16 +207,15 @@ func ids(of []*entry) []string {
 }
 
 // Queues implements job.Admin.
-func (s *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
-	var queues []job.QueueState
-	var q job.QueueState
-	var until int64
-	err := s.viewEach(ctx, "queues", selection{
-		text: `SELECT name, paused, reason, until, actor FROM tenet_queue ORDER BY name`, into: []any{&q.Queue, &q.Paused, &q.Reason, &until, &q.Actor},
-	}, func() error {
-		q.Until = fromMicros(until)
-		queues = append(queues, q)
-		return nil
+func (s *Jobs) Queues(ctx context.Context) (queues []job.QueueState, err error) {
+	var x job.QueueState
+	rows := selection{
+		text: `SELECT name, paused, reason, until, actor FROM tenet_queue ORDER BY name`,
+		into: []any{&x.Queue, &x.Paused, &x.Reason, (*instantOrNone)(&x.Until), &x.Actor},
+	}
+	err = s.view(ctx, "queues", func(q querier) (err error) {
+		queues, err = all(q, rows, &x)
+		return err
 	})
 	return queues, err
 }

@@ -60,15 +60,14 @@ SELECT e.chain_id, e.seq, e.hash FROM chain
 JOIN tenet_audit e ON e.position = (SELECT position FROM tenet_audit WHERE chain_id = chain.id ORDER BY seq DESC LIMIT 1) ORDER BY e.chain_id`
 
 // Heads implements audit.Sink. Its cost grows with the number of chains, not of events.
-func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
+func (a *Audit) Heads(ctx context.Context) (heads []audit.Head, err error) {
 	if a.closed.Load() {
 		return nil, job.ErrClosed
 	}
-	var heads []audit.Head
 	var head audit.Head
-	err := a.db.jobs.viewEach(ctx, "audit: heads", selection{text: headsSQL, into: []any{&head.ChainID, &head.Seq, &head.Hash}}, func() error {
-		heads = append(heads, head)
-		return nil
+	err = a.db.jobs.view(ctx, "audit: heads", func(q querier) (err error) {
+		heads, err = all(q, selection{text: headsSQL, into: []any{&head.ChainID, &head.Seq, &head.Hash}}, &head)
+		return err
 	})
 	return heads, err
 }
@@ -89,9 +88,9 @@ func (a *Audit) lines(ctx context.Context, text string, args []any) (page []pagi
 		return nil, job.ErrClosed
 	}
 	var line paging.Line
-	err = a.db.jobs.viewEach(ctx, "audit: read", selection{text: text, args: args, into: []any{&line.Position, &line.Text}}, func() error {
-		page = append(page, line)
-		return nil
+	err = a.db.jobs.view(ctx, "audit: read", func(q querier) (err error) {
+		page, err = all(q, selection{text: text, args: args, into: []any{&line.Position, &line.Text}}, &line)
+		return err
 	})
 	return page, err
 }
@@ -132,10 +131,12 @@ func (a *Audit) Tail(ctx context.Context) (cursor string, err error) {
 		return "", job.ErrClosed
 	}
 	var last int64
-	err = a.db.jobs.viewEach(ctx, "audit: tail", selection{text: `SELECT position FROM tenet_audit ORDER BY position DESC LIMIT 1`, into: []any{&last}}, func() error {
-		cursor = strconv.FormatInt(last, 10)
-		return nil
+	err = a.db.jobs.view(ctx, "audit: tail", func(q querier) error {
+		return one(q, selection{text: `SELECT position FROM tenet_audit ORDER BY position DESC LIMIT 1`, into: []any{&last}})
 	})
+	if last > 0 {
+		cursor = strconv.FormatInt(last, 10)
+	}
 	return cursor, err
 }
 

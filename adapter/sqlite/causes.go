@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/tenetdev/tenet/job"
 )
@@ -86,9 +85,9 @@ func (s *Jobs) Causes(ctx context.Context, query job.CauseQuery) (job.Causes, er
 	err := s.view(ctx, "causes", func(q querier) error {
 		groups = nil
 		var g job.CauseGroup
-		var first, last int64
-		err := each(q, selection{text: causesSQL, into: []any{&g.Cause, &g.Queue, &g.Type, &g.Count, &first, &last}}, func() error {
-			if g.FirstSeen, g.LastSeen = time.UnixMicro(first).UTC(), time.UnixMicro(last).UTC(); query.Selects(g) {
+		into := []any{&g.Cause, &g.Queue, &g.Type, &g.Count, (*instant)(&g.FirstSeen), (*instant)(&g.LastSeen)}
+		err := each(q, selection{text: causesSQL, into: into}, func() error {
+			if query.Selects(g) {
 				groups = append(groups, g)
 			}
 			return nil

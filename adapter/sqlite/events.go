@@ -65,10 +65,9 @@ func (s *Jobs) Watched(ctx context.Context) (bool, error) {
 	return now().Before(until), err
 }
 
-func (s *Jobs) watchedUntil(ctx context.Context) (time.Time, error) {
-	var until int64
-	err := s.view(ctx, "watched", func(q querier) error {
-		return one(q, selection{text: `SELECT until FROM tenet_watch`, into: []any{&until}})
+func (s *Jobs) watchedUntil(ctx context.Context) (until time.Time, err error) {
+	err = s.view(ctx, "watched", func(q querier) error {
+		return one(q, selection{text: `SELECT until FROM tenet_watch`, into: []any{(*instant)(&until)}})
 	})
-	return time.UnixMicro(until), err
+	return until, err
 }

@@ -302,15 +302,10 @@ func hold(q querier, action job.Action, e *entry) error {
 const flowInfoColumns = `SELECT seq, id, created_at, layers, jobs, completed, dead, cancelled FROM tenet_flow `
 
 // flowInfos reads flows.
-func flowInfos(q querier, from string, args ...any) (page []job.FlowInfo, err error) {
+func flowInfos(q querier, from string, args ...any) ([]job.FlowInfo, error) {
 	var f job.FlowInfo
-	created := int64(0)
-	err = each(q, selection{text: flowInfoColumns + from, args: args, into: []any{&f.Cursor, &f.ID, &created, &f.Layers, &f.Jobs, &f.Completed, &f.Dead, &f.Cancelled}}, func() error {
-		f.CreatedAt = fromMicros(created)
-		page = append(page, f)
-		return nil
-	})
-	return page, err
+	into := []any{&f.Cursor, &f.ID, (*instant)(&f.CreatedAt), &f.Layers, &f.Jobs, &f.Completed, &f.Dead, &f.Cancelled}
+	return all(q, selection{text: flowInfoColumns + from, args: args, into: into}, &f)
 }
 
 // Flow implements job.FlowStore.
@@ -324,10 +319,10 @@ func (s *Jobs) Flow(ctx context.Context, id string) (status job.FlowStatus, err 
 			return err
 		}
 		status = job.FlowStatus{FlowInfo: found[0]}
-		layer, state, n := 0, "", 0
+		layer, state, n := 0, job.State(""), 0
 		return each(q, selection{text: `SELECT n.layer, j.state, count(*) FROM tenet_flow_node AS n JOIN tenet_job AS j ON j.seq = n.job WHERE n.flow = ? GROUP BY n.layer, j.state ORDER BY n.layer`,
 			args: []any{status.Cursor}, into: []any{&layer, &state, &n}}, func() error {
-			status.Add(layer, job.State(state), n)
+			status.Add(layer, state, n)
 			return nil
 		})
 	})
@@ -369,13 +364,11 @@ WHERE me.job = ?1 AND v.value > ?2 AND (?3 = '' OR x.name = ?3) LIMIT ?4 + 0)`
 			return query.NotFound()
 		}
 		var n job.FlowNode
-		needs, state, onFailure := "", "", ""
-		into := []any{&n.Position, &n.Node, &n.Layer, &n.Unmet, &onFailure, &needs, &n.Dependents, &n.JobID, &n.Type, &state, &n.Output}
+		needs := ""
+		into := []any{&n.Position, &n.Node, &n.Layer, &n.Unmet, &n.OnFailure, &needs, &n.Dependents, &n.JobID, &n.Type, &n.State, &n.Output}
 		args := []any{seq, query.After, query.Node, cmp.Or(max(query.Limit, 0), 1000), query.Outputs}
 		return each(q, selection{text: nodeSelect + text + ` ORDER BY n.position LIMIT ?4 + 0`, args: args, into: into}, func() error {
-			one := n
-			one.State, one.OnFailure = job.State(state), job.OnFailure(onFailure)
-			page = append(page, one)
+			page = append(page, n)
 			return json.Unmarshal([]byte(needs), &page[len(page)-1].Needs)
 		})
 	})

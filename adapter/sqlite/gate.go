@@ -69,10 +69,9 @@ const gatedColumns = `id, places, needs, coalesce(line, ''), priority, run_at, c
 func readGated(q querier, from string, args ...any) (list []*gatedJob, err error) {
 	var places, needs string
 	var e job.Entrant
-	var run, created int64
-	err = each(q, selection{text: `SELECT ` + gatedColumns + from, args: args, into: []any{&e.ID, &places, &needs, &e.Line, &e.Priority, &run, &created}}, func() error {
+	into := []any{&e.ID, &places, &needs, &e.Line, &e.Priority, (*instant)(&e.RunAt), (*instant)(&e.CreatedAt)}
+	err = each(q, selection{text: `SELECT ` + gatedColumns + from, args: args, into: into}, func() error {
 		found := &gatedJob{Entrant: e}
-		found.RunAt, found.CreatedAt = time.UnixMicro(run).UTC(), time.UnixMicro(created).UTC()
 		if err := json.Unmarshal([]byte(places), &found.places); err != nil {
 			return err
 		}
@@ -228,10 +227,9 @@ type gateReader struct{ q querier }
 // Buckets implements job.GateStore.
 func (r gateReader) Buckets(names []string) (found []*job.Bucket, err error) {
 	var b job.Bucket
-	var next int64
-	err = each(r.q, selection{text: bucketsSQL, args: []any{list(names, itself)}, into: []any{&b.Name, &b.Held, &b.Unstarted, &b.Waiting, &next}}, func() error {
+	into := []any{&b.Name, &b.Held, &b.Unstarted, &b.Waiting, (*instantOrNone)(&b.Next)}
+	err = each(r.q, selection{text: bucketsSQL, args: []any{list(names, itself)}, into: into}, func() error {
 		one := b
-		one.Next = fromMicros(next)
 		found = append(found, &one)
 		return nil
 	})

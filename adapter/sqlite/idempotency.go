@@ -252,21 +252,19 @@ func readRecord(q querier, id idempotency.ID) (found *idempotency.Record, err er
 // recordColumns are the columns of a record.
 type recordColumns struct {
 	idempotency.Record
-	lease, created, completed, expires int64
-	kind, message                      sql.NullString
+	kind, message sql.NullString
 }
 
 // targets returns the scan targets of all columns except the ID and the result.
 func (c *recordColumns) targets() []any {
 	return append(make([]any, 0, 16),
-		&c.Fingerprint, (*string)(&c.State), &c.Owner, &c.Fence, &c.lease, &c.Attempts, &c.PolicyHash, &c.created, &c.completed, &c.expires,
-		&c.HasResult, &c.kind, &c.message,
+		&c.Fingerprint, (*string)(&c.State), &c.Owner, &c.Fence, (*instantOrNone)(&c.Lease), &c.Attempts, &c.PolicyHash,
+		(*instantOrNone)(&c.Created), (*instantOrNone)(&c.Completed), (*instantOrNone)(&c.Expires), &c.HasResult, &c.kind, &c.message,
 	)
 }
 
 func (c *recordColumns) record() idempotency.Record {
 	r := c.Record
-	r.Lease, r.Created, r.Completed, r.Expires = fromMicros(c.lease), fromMicros(c.created), fromMicros(c.completed), fromMicros(c.expires)
 	if c.kind.Valid {
 		r.Failure = &idempotency.Failure{Type: c.kind.String, Message: c.message.String}
 	}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/tenetdev/tenet/sharing"
 )
@@ -22,11 +21,9 @@ const microseconds = `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`
 func (s *Limits) Load(ctx context.Context, names []string) (sharing.Snapshot, error) {
 	snapshot := sharing.Snapshot{States: make([]sharing.State, len(names))}
 	err := s.db.jobs.view(ctx, "load limits", func(q querier) error {
-		now := int64(0)
-		if err := one(q, selection{text: `SELECT ` + microseconds, into: []any{&now}}); err != nil {
+		if err := one(q, selection{text: `SELECT ` + microseconds, into: []any{(*instant)(&snapshot.Now)}}); err != nil {
 			return err
 		}
-		snapshot.Now = time.UnixMicro(now)
 		for i, name := range names {
 			state := sharing.State{Name: name}
 			found := selection{

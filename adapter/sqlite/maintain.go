@@ -91,10 +91,10 @@ func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, 
 	if done.NextDue, err = nextPlace(q); err != nil {
 		return done, err
 	}
-	var due int64
-	err = each(q, selection{text: nextDueSQL, args: []any{math.MinInt64}, into: []any{&due}}, func() error {
-		if at := time.UnixMicro(due).UTC(); done.NextDue.IsZero() || at.Before(done.NextDue) {
-			done.NextDue = at
+	var due time.Time
+	err = each(q, selection{text: nextDueSQL, args: []any{math.MinInt64}, into: []any{(*instant)(&due)}}, func() error {
+		if done.NextDue.IsZero() || due.Before(done.NextDue) {
+			done.NextDue = due
 		}
 		return nil
 	})

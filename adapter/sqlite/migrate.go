@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"time"
 
 	"github.com/tenetdev/tenet/internal/migrate"
 )
@@ -95,12 +94,6 @@ func applied(q querier) ([]migrate.Applied, error) {
 	if err != nil || exists == 0 {
 		return nil, err
 	}
-	var list []migrate.Applied
-	var version int
-	var at int64
-	err = each(q, selection{text: `SELECT version, applied_at FROM tenet_migration`, into: []any{&version, &at}}, func() error {
-		list = append(list, migrate.Applied{Version: version, At: time.UnixMicro(at).UTC()})
-		return nil
-	})
-	return list, err
+	var x migrate.Applied
+	return all(q, selection{text: `SELECT version, applied_at FROM tenet_migration`, into: []any{&x.Version, (*instant)(&x.At)}}, &x)
 }

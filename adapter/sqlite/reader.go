@@ -55,11 +55,6 @@ func (r *readers) close() error {
 	return errors.Join(errs...)
 }
 
-// viewEach scans every row of a query on a reader's connection into its targets and calls f.
-func (s *Jobs) viewEach(ctx context.Context, what string, rows selection, f func() error) error {
-	return s.view(ctx, what, func(q querier) error { return each(q, rows, f) })
-}
-
 // view runs f on a reader's connection, over one state of the file.
 func (s *Jobs) view(ctx context.Context, what string, f func(q querier) error) error {
 	if err := s.check(ctx); err != nil {

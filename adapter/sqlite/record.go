@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/policy"
 )
 
 // row holds the columns of a job. Columns that a query does not read stay zero.
@@ -17,12 +16,8 @@ type row struct {
 	uniqueFor int64
 	needed    int
 
-	meta                                                     []byte
-	run, created, started, finished, failed, claimed, leased int64
-	ran                                                      int64
-	refused                                                  int64
-	cancel, timeout                                          int64
-	state, reason, refusedReason                             string
+	meta []byte
+	ran  time.Time
 }
 
 // columns is a list of columns of tenet_job.
@@ -59,33 +54,33 @@ var targets = map[string]func(r *row) any{
 	"seq":              func(r *row) any { return &r.seq },
 	"id":               func(r *row) any { return &r.ID },
 	"queue":            func(r *row) any { return &r.Queue },
-	"state":            func(r *row) any { return &r.state },
+	"state":            func(r *row) any { return &r.State },
 	"priority":         func(r *row) any { return &r.Priority },
-	"run_at":           func(r *row) any { return &r.run },
+	"run_at":           func(r *row) any { return (*instant)(&r.RunAt) },
 	"fence":            func(r *row) any { return &r.Fence },
-	"lease_until":      func(r *row) any { return &r.leased },
+	"lease_until":      func(r *row) any { return (*instantOrNone)(&r.LeaseUntil) },
 	"attempts":         func(r *row) any { return &r.Failures },
 	"max_attempts":     func(r *row) any { return &r.MaxAttempts },
-	"created_at":       func(r *row) any { return &r.created },
-	"started_at":       func(r *row) any { return &r.started },
-	"claimed_at":       func(r *row) any { return &r.claimed },
-	"finished_at":      func(r *row) any { return &r.finished },
-	"failed_at":        func(r *row) any { return &r.failed },
-	"cancel_requested": func(r *row) any { return &r.cancel },
+	"created_at":       func(r *row) any { return (*instant)(&r.CreatedAt) },
+	"started_at":       func(r *row) any { return (*instantOrNone)(&r.StartedAt) },
+	"claimed_at":       func(r *row) any { return (*instantOrNone)(&r.ClaimedAt) },
+	"finished_at":      func(r *row) any { return (*instantOrNone)(&r.FinishedAt) },
+	"failed_at":        func(r *row) any { return (*instantOrNone)(&r.FailedAt) },
+	"cancel_requested": func(r *row) any { return (*instantOrNone)(&r.CancelRequestedAt) },
 	"refusals":         func(r *row) any { return &r.Refusals },
-	"refused_at":       func(r *row) any { return &r.refused },
-	"refused_reason":   func(r *row) any { return &r.refusedReason },
-	"reason":           func(r *row) any { return &r.reason },
+	"refused_at":       func(r *row) any { return (*instantOrNone)(&r.RefusedAt) },
+	"refused_reason":   func(r *row) any { return &r.RefusedReason },
+	"reason":           func(r *row) any { return &r.Reason },
 	"worker":           func(r *row) any { return &r.Worker },
 	"type":             func(r *row) any { return &r.Type },
-	"timeout":          func(r *row) any { return &r.timeout },
+	"timeout":          func(r *row) any { return &r.Timeout },
 	"unique_key":       func(r *row) any { return &r.UniqueKey },
 	"unique_for":       func(r *row) any { return &r.uniqueFor },
 	"meta":             func(r *row) any { return &r.meta },
 	"last_error":       func(r *row) any { return &r.LastError },
 	"payload":          func(r *row) any { return &r.Payload },
 	"output":           func(r *row) any { return &r.Output },
-	"ran_at":           func(r *row) any { return &r.ran },
+	"ran_at":           func(r *row) any { return (*instantOrNone)(&r.ran) },
 	"cause":            func(r *row) any { return &r.Cause },
 	"waits_for":        func(r *row) any { return &r.WaitsFor },
 	"needed":           func(r *row) any { return &r.needed },
@@ -108,14 +103,7 @@ type entry struct {
 
 // entry turns a row into a job.
 func (r *row) entry() (*entry, error) {
-	e := &entry{Record: r.Record, seq: r.seq, living: r.uniqueFor == 0, needed: job.Needed(r.needed)}
-	e.was, e.causeWas = job.State(r.state), r.Cause
-	e.State, e.Reason, e.RefusedReason = e.was, policy.Reason(r.reason), policy.Reason(r.refusedReason)
-	e.RunAt, e.CreatedAt = time.UnixMicro(r.run).UTC(), time.UnixMicro(r.created).UTC()
-	e.StartedAt, e.FinishedAt, e.FailedAt = fromMicros(r.started), fromMicros(r.finished), fromMicros(r.failed)
-	e.ClaimedAt, e.LeaseUntil, e.RefusedAt = fromMicros(r.claimed), fromMicros(r.leased), fromMicros(r.refused)
-	e.ran = fromMicros(r.ran)
-	e.CancelRequestedAt, e.Timeout = fromMicros(r.cancel), time.Duration(r.timeout)
+	e := &entry{Record: r.Record, seq: r.seq, was: r.State, causeWas: r.Cause, living: r.uniqueFor == 0, ran: r.ran, needed: job.Needed(r.needed)}
 	if len(r.meta) > 0 {
 		if err := json.Unmarshal(r.meta, &e.Meta); err != nil {
 			return nil, fmt.Errorf("metadata of job %s: %w", r.ID, err)
@@ -135,8 +123,7 @@ func (e *entry) completion() []job.Attempt {
 	}}
 }
 
-// micros and fromMicros keep the zero time as 0.
-
+// micros keeps the zero time as 0.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -144,11 +131,29 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-func fromMicros(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
+// instant is a time that is scanned from microseconds.
+type instant time.Time
+
+// Scan implements sql.Scanner.
+func (t *instant) Scan(v any) error {
+	us, ok := v.(int64)
+	if !ok {
+		return fmt.Errorf("%v are not microseconds", v)
 	}
-	return time.UnixMicro(us).UTC()
+	*t = instant(time.UnixMicro(us).UTC())
+	return nil
+}
+
+// instantOrNone is an instant whose 0 is the zero time.
+type instantOrNone time.Time
+
+// Scan implements sql.Scanner.
+func (t *instantOrNone) Scan(v any) error {
+	if v == int64(0) {
+		*t = instantOrNone{}
+		return nil
+	}
+	return (*instant)(t).Scan(v)
 }
 
 func metaText(meta map[string]string) (any, error) {

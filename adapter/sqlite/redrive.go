@@ -88,16 +88,13 @@ func (s *Jobs) PreviewRedrive(ctx context.Context, f job.Filter) (groups []job.R
 	return groups, err
 }
 
-func deadGroups(q querier, n job.NewRedrive) (groups []job.RedriveGroup, err error) {
+func deadGroups(q querier, n job.NewRedrive) ([]job.RedriveGroup, error) {
 	from, args, err := matching(n.Selects(), "")
 	if err != nil {
 		return nil, err
 	}
 	var g job.RedriveGroup
-	err = each(q, selection{text: `SELECT queue, type, count(*) FROM tenet_job ` + from + ` GROUP BY queue, type`, args: args, into: []any{&g.Queue, &g.Type, &g.Jobs}}, func() error {
-		groups = append(groups, g)
-		return nil
-	})
+	groups, err := all(q, selection{text: `SELECT queue, type, count(*) FROM tenet_job ` + from + ` GROUP BY queue, type`, args: args, into: []any{&g.Queue, &g.Type, &g.Jobs}}, &g)
 	return job.SortGroups(groups), err
 }
 
@@ -228,12 +225,9 @@ type redriven struct {
 }
 
 // members reads a part of the selection, with the jobs.
-func (t redriveStep) members(text string, args ...any) (list []redriven, err error) {
+func (t redriveStep) members(text string, args ...any) ([]redriven, error) {
 	var m redriven
-	err = each(t.q, selection{text: text, args: append([]any{t.seq}, args...), into: []any{&m.position, &m.id, &m.fence, &m.facts}}, func() error {
-		list = append(list, m)
-		return nil
-	})
+	list, err := all(t.q, selection{text: text, args: append([]any{t.seq}, args...), into: []any{&m.position, &m.id, &m.fence, &m.facts}}, &m)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}

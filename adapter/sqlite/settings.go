@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/tenetdev/tenet/job"
 )
@@ -28,13 +27,9 @@ func (s *Jobs) Settings(ctx context.Context, known int64) (list []job.Setting, v
 		}
 		var x job.Setting
 		var value, previous sql.NullString
-		var at, previousAt int64
-		return each(q, selection{text: settingsSQL, into: []any{&x.Kind, &x.Name, &value, &x.By, &at, &previous, &previousAt}}, func() error {
+		into := []any{&x.Kind, &x.Name, &value, &x.By, (*instant)(&x.At), &previous, (*instantOrNone)(&x.PreviousAt)}
+		return each(q, selection{text: settingsSQL, into: into}, func() error {
 			x.Value, x.Previous = rawOf(value), rawOf(previous)
-			x.At, x.PreviousAt = time.UnixMicro(at).UTC(), time.Time{}
-			if previousAt > 0 {
-				x.PreviousAt = time.UnixMicro(previousAt).UTC()
-			}
 			list = append(list, x)
 			return nil
 		})

@@ -271,14 +271,19 @@ func one(q querier, s selection) error {
 	return each(q, s, func() error { return nil })
 }
 
-// column returns the values of a query with one column.
-func column[T any](q querier, text string, args ...any) (values []T, err error) {
-	var value T
-	err = each(q, selection{text: text, args: args, into: []any{&value}}, func() error {
-		values = append(values, value)
+// all returns what the rows of a query leave in x, of which the targets are parts.
+func all[T any](q querier, s selection, x *T) (list []T, err error) {
+	err = each(q, s, func() error {
+		list = append(list, *x)
 		return nil
 	})
-	return values, err
+	return list, err
+}
+
+// column returns the values of a query with one column.
+func column[T any](q querier, text string, args ...any) ([]T, error) {
+	var value T
+	return all(q, selection{text: text, args: args, into: []any{&value}}, &value)
 }
 
 func drain(rows *sql.Rows, targets []any, f func() error) error {

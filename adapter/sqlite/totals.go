@@ -118,10 +118,10 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 		if err != nil {
 			return err
 		}
-		at, oldest := now(), int64(0)
-		return each(q, selection{text: oldestSQL, into: []any{&queue, &oldest}}, func() error {
+		at, oldest := now(), time.Time{}
+		return each(q, selection{text: oldestSQL, into: []any{&queue, (*instant)(&oldest)}}, func() error {
 			c := stats[queue]
-			c.OldestReady = max(c.OldestReady, at.Sub(time.UnixMicro(oldest)))
+			c.OldestReady = max(c.OldestReady, at.Sub(oldest))
 			stats[queue] = c
 			return nil
 		})
@@ -138,16 +138,13 @@ func (s *Jobs) Finished(ctx context.Context, after time.Time, limit int) ([]job.
 	var list []job.Finish
 	err := s.view(ctx, "finished", func(q querier) error {
 		var f job.Finish
-		var due, finished int64
-		add := func() error {
-			f.Due, f.Finished = time.UnixMicro(due).UTC(), time.UnixMicro(finished).UTC()
-			list = append(list, f)
-			return nil
-		}
+		into := []any{&f.Queue, &f.State, (*instant)(&f.Due), (*instant)(&f.Finished)}
 		for _, state := range []job.State{job.Completed, job.Dead} {
-			if err := each(q, selection{text: fmt.Sprintf(lastSQL, state), args: []any{micros(after), limit}, into: []any{&f.Queue, &f.State, &due, &finished}}, add); err != nil {
+			ended, err := all(q, selection{text: fmt.Sprintf(lastSQL, state), args: []any{micros(after), limit}, into: into}, &f)
+			if err != nil {
 				return err
 			}
+			list = append(list, ended...)
 		}
 		return nil
 	})
