@@ -207,17 +207,13 @@ func ids(of []*entry) []string {
 }
 
 // Queues implements job.Admin.
-func (s *Jobs) Queues(ctx context.Context) (queues []job.QueueState, err error) {
+func (s *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
 	var x job.QueueState
 	rows := selection{
 		text: `SELECT name, paused, reason, until, actor FROM tenet_queue ORDER BY name`,
 		into: []any{&x.Queue, &x.Paused, &x.Reason, (*instantOrNone)(&x.Until), &x.Actor},
 	}
-	err = s.view(ctx, "queues", func(q querier) (err error) {
-		queues, err = all(q, rows, &x)
-		return err
-	})
-	return queues, err
+	return viewed(ctx, s, "queues", func(q querier) ([]job.QueueState, error) { return all(q, rows, &x) })
 }
 
 // SetQueue implements job.Admin.

@@ -60,16 +60,14 @@ SELECT e.chain_id, e.seq, e.hash FROM chain
 JOIN tenet_audit e ON e.position = (SELECT position FROM tenet_audit WHERE chain_id = chain.id ORDER BY seq DESC LIMIT 1) ORDER BY e.chain_id`
 
 // Heads implements audit.Sink. Its cost grows with the number of chains, not of events.
-func (a *Audit) Heads(ctx context.Context) (heads []audit.Head, err error) {
+func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 	if a.closed.Load() {
 		return nil, job.ErrClosed
 	}
 	var head audit.Head
-	err = a.db.jobs.view(ctx, "audit: heads", func(q querier) (err error) {
-		heads, err = all(q, selection{text: headsSQL, into: []any{&head.ChainID, &head.Seq, &head.Hash}}, &head)
-		return err
+	return viewed(ctx, a.db.jobs, "audit: heads", func(q querier) ([]audit.Head, error) {
+		return all(q, selection{text: headsSQL, into: []any{&head.ChainID, &head.Seq, &head.Hash}}, &head)
 	})
-	return heads, err
 }
 
 const readEventsSQL = `SELECT position, line FROM tenet_audit WHERE position > ? ORDER BY position LIMIT ? + 0`
@@ -83,16 +81,14 @@ func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, li
 	return paging.Lines(ctx, after, page, f)
 }
 
-func (a *Audit) lines(ctx context.Context, text string, args []any) (page []paging.Line, err error) {
+func (a *Audit) lines(ctx context.Context, text string, args []any) ([]paging.Line, error) {
 	if a.closed.Load() {
 		return nil, job.ErrClosed
 	}
 	var line paging.Line
-	err = a.db.jobs.view(ctx, "audit: read", func(q querier) (err error) {
-		page, err = all(q, selection{text: text, args: args, into: []any{&line.Position, &line.Text}}, &line)
-		return err
+	return viewed(ctx, a.db.jobs, "audit: read", func(q querier) ([]paging.Line, error) {
+		return all(q, selection{text: text, args: args, into: []any{&line.Position, &line.Text}}, &line)
 	})
-	return page, err
 }
 
 // findSQL reads backwards through the index that a query names.

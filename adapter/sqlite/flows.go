@@ -330,12 +330,10 @@ func (s *Jobs) Flow(ctx context.Context, id string) (status job.FlowStatus, err 
 }
 
 // Flows implements job.FlowStore.
-func (s *Jobs) Flows(ctx context.Context, query job.FlowQuery) (page []job.FlowInfo, err error) {
-	err = s.view(ctx, "flows", func(q querier) (err error) {
-		page, err = flowInfos(q, `WHERE ?1 = 0 OR seq < ?1 ORDER BY seq DESC LIMIT ?2 + 0`, query.Below, cmp.Or(max(query.Limit, 0), 100))
-		return err
+func (s *Jobs) Flows(ctx context.Context, query job.FlowQuery) ([]job.FlowInfo, error) {
+	return viewed(ctx, s, "flows", func(q querier) ([]job.FlowInfo, error) {
+		return flowInfos(q, `WHERE ?1 = 0 OR seq < ?1 ORDER BY seq DESC LIMIT ?2 + 0`, query.Below, cmp.Or(max(query.Limit, 0), 100))
 	})
-	return page, err
 }
 
 const nodeSelect = `SELECT n.position, n.name, n.layer, n.unmet, n.on_failure, n.needs, json_array_length(n.dependents), j.id, j.type, j.state, iif(?5, j.output, NULL)

@@ -123,11 +123,7 @@ func (s *Idempotency) SettleTx(ctx context.Context, tx *sql.Tx, c idempotency.Cl
 
 // Get implements idempotency.Store.
 func (s *Idempotency) Get(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
-	var r *idempotency.Record
-	err := s.db.jobs.view(ctx, "idempotency: get", func(q querier) (err error) {
-		r, err = readRecord(q, id)
-		return err
-	})
+	r, err := viewed(ctx, s.db.jobs, "idempotency: get", func(q querier) (*idempotency.Record, error) { return readRecord(q, id) })
 	switch {
 	case err != nil:
 		return idempotency.Record{}, err
@@ -142,20 +138,18 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
-	var list []idempotency.Record
-	err := s.db.jobs.view(ctx, "idempotency: list", func(q querier) error {
-		list = nil
+	return viewed(ctx, s.db.jobs, "idempotency: list", func(q querier) (list []idempotency.Record, err error) {
 		var c recordColumns
 		id := []any{&c.Tenant, &c.Operation, &c.Key}
-		return each(q, selection{
+		err = each(q, selection{
 			text: listRecordsSQL, into: append(id, c.targets()...),
 			args: []any{after.Tenant, after.Operation, after.Key, f.Tenant, f.Operation, string(f.State), now().UnixMicro(), int64(max(limit, 0))},
 		}, func() error {
 			list = append(list, c.record())
 			return nil
 		})
+		return list, err
 	})
-	return list, err
 }
 
 // Resolve implements idempotency.Admin.

@@ -16,13 +16,10 @@ var _ job.Limiter = (*Jobs)(nil)
 
 // Limits implements job.Limiter.
 func (s *Jobs) Limits(ctx context.Context) (found []job.LimitState, err error) {
-	err = s.view(ctx, "limits", func(q querier) error {
-		list, err := readLimits(q)
-		for _, l := range list {
-			found = append(found, l.LimitState)
-		}
-		return err
-	})
+	list, err := viewed(ctx, s, "limits", readLimits)
+	for _, l := range list {
+		found = append(found, l.LimitState)
+	}
 	return found, err
 }
 

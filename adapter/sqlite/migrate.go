@@ -76,15 +76,13 @@ func (db *DB) MigrationStatus(ctx context.Context) ([]migrate.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	var status []migrate.Status
-	err = db.jobs.view(ctx, "migrations", func(q querier) error {
+	return viewed(ctx, db.jobs, "migrations", func(q querier) ([]migrate.Status, error) {
 		applied, err := applied(q)
-		if err == nil {
-			status, err = set.Status(applied)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return set.Status(applied)
 	})
-	return status, err
 }
 
 // applied returns the applied versions, or none if the table of versions is missing.

@@ -55,6 +55,15 @@ func (r *readers) close() error {
 	return errors.Join(errs...)
 }
 
+// viewed returns what f reads in a view.
+func viewed[T any](ctx context.Context, s *Jobs, what string, f func(q querier) (T, error)) (x T, err error) {
+	err = s.view(ctx, what, func(q querier) (err error) {
+		x, err = f(q)
+		return err
+	})
+	return x, err
+}
+
 // view runs f on a reader's connection, over one state of the file.
 func (s *Jobs) view(ctx context.Context, what string, f func(q querier) error) error {
 	if err := s.check(ctx); err != nil {

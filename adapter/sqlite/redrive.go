@@ -80,12 +80,8 @@ func (r *redrive) save(q querier) error {
 }
 
 // PreviewRedrive implements job.Redriver. It reads every dead job that other terms than the queue are about.
-func (s *Jobs) PreviewRedrive(ctx context.Context, f job.Filter) (groups []job.RedriveGroup, err error) {
-	err = s.view(ctx, "preview redrive", func(q querier) error {
-		groups, err = deadGroups(q, job.NewRedrive{Filter: f})
-		return err
-	})
-	return groups, err
+func (s *Jobs) PreviewRedrive(ctx context.Context, f job.Filter) ([]job.RedriveGroup, error) {
+	return viewed(ctx, s, "preview redrive", func(q querier) ([]job.RedriveGroup, error) { return deadGroups(q, job.NewRedrive{Filter: f}) })
 }
 
 func deadGroups(q querier, n job.NewRedrive) ([]job.RedriveGroup, error) {
@@ -141,15 +137,12 @@ func createRedrive(q querier, n job.NewRedrive) (job.Redrive, error) {
 }
 
 // Redrive implements job.Redriver.
-func (s *Jobs) Redrive(ctx context.Context, id string) (found job.Redrive, err error) {
-	err = s.view(ctx, "redrive", func(q querier) error {
-		r, err := readRedrive(q, id)
-		if err == nil {
-			found = r.Redrive
-		}
-		return err
-	})
-	return found, err
+func (s *Jobs) Redrive(ctx context.Context, id string) (job.Redrive, error) {
+	r, err := viewed(ctx, s, "redrive", func(q querier) (*redrive, error) { return readRedrive(q, id) })
+	if err != nil {
+		return job.Redrive{}, err
+	}
+	return r.Redrive, nil
 }
 
 // Redrives implements job.Redriver.
@@ -158,14 +151,12 @@ func (s *Jobs) Redrives(ctx context.Context, query job.RedriveQuery) (list []job
 	if query.Active {
 		text = activeSQL
 	}
-	err = s.view(ctx, "redrives", func(q querier) error {
-		found, err := readRedrives(q, text, cmp.Or(query.Below, aboveAll), cmp.Or(max(query.Limit, 0), 100))
-		list = nil
-		for _, r := range found {
-			list = append(list, r.Redrive)
-		}
-		return err
+	found, err := viewed(ctx, s, "redrives", func(q querier) ([]*redrive, error) {
+		return readRedrives(q, text, cmp.Or(query.Below, aboveAll), cmp.Or(max(query.Limit, 0), 100))
 	})
+	for _, r := range found {
+		list = append(list, r.Redrive)
+	}
 	return list, err
 }
 

@@ -22,14 +22,9 @@ func (s *Jobs) Search(ctx context.Context, q job.Search) (job.Found, error) {
 	if err != nil {
 		return job.Found{}, err
 	}
-	newest := func(ctx context.Context, indexed *filter.Term, below string, n int) (ids []string, err error) {
-		below = cmp.Or(below, aboveAll)
-		text, args := newestSQL(q.Filter, indexed, below)
-		err = s.view(ctx, "search", func(q querier) (err error) {
-			ids, err = column[string](q, text, append(args, n)...)
-			return err
-		})
-		return ids, err
+	newest := func(ctx context.Context, indexed *filter.Term, below string, n int) ([]string, error) {
+		text, args := newestSQL(q.Filter, indexed, cmp.Or(below, aboveAll))
+		return viewed(ctx, s, "search", func(q querier) ([]string, error) { return column[string](q, text, append(args, n)...) })
 	}
 	return q.Over(ctx, job.Candidates{Indexes: indexes, Newest: newest, List: s.List})
 }
@@ -60,13 +55,11 @@ func indexedSQL(t filter.Term) string {
 func indexName(t filter.Term) string { return `"` + indexPrefix + t.Name() + `"` }
 
 // Indexes implements job.Searcher.
-func (s *Jobs) Indexes(ctx context.Context) (fields []string, err error) {
-	err = s.view(ctx, "indexes", func(q querier) (err error) {
-		fields, err = column[string](q, `SELECT substr(name, length(?1) + 1) FROM sqlite_schema
+func (s *Jobs) Indexes(ctx context.Context) ([]string, error) {
+	return viewed(ctx, s, "indexes", func(q querier) ([]string, error) {
+		return column[string](q, `SELECT substr(name, length(?1) + 1) FROM sqlite_schema
 WHERE type = 'index' AND tbl_name = 'tenet_job' AND substr(name, 1, length(?1)) = ?1 ORDER BY name`, indexPrefix)
-		return err
 	})
-	return fields, err
 }
 
 // SetIndex implements job.Indexer.

@@ -33,16 +33,14 @@ func (s *Jobs) Announce(ctx context.Context, w job.WorkerInfo, ttl time.Duration
 
 // Workers implements job.Registry.
 func (s *Jobs) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
-	var found []job.WorkerInfo
-	err := s.view(ctx, "workers", func(q querier) error {
-		found = nil
+	return viewed(ctx, s, "workers", func(q querier) (found []job.WorkerInfo, err error) {
 		var name, queues, types string
-		return each(q, selection{text: workersSQL, args: []any{now().UnixMicro()}, into: []any{&name, &queues, &types}}, func() error {
+		err = each(q, selection{text: workersSQL, args: []any{now().UnixMicro()}, into: []any{&name, &queues, &types}}, func() error {
 			w := job.WorkerInfo{Name: name}
 			err := errors.Join(json.Unmarshal([]byte(queues), &w.Queues), json.Unmarshal([]byte(types), &w.Types))
 			found = append(found, w)
 			return err
 		})
+		return found, err
 	})
-	return found, err
 }
