@@ -122,11 +122,7 @@ func (a *Audit) lines(ctx context.Context, text string, args []any) (page []pagi
 	}
 	b := steadyBatch()
 	var line paging.Line
-	each(b.Queue(a.db.sql(text), args...), []any{&line.Position, &line.Text}, func() error {
-		page = append(page, line)
-		line.Text = nil
-		return nil
-	})
+	gather(b.Queue(a.db.sql(text), args...), []any{&line.Position, &line.Text}, &line, &page)
 	err = a.db.run(ctx, "audit: read", b)
 	return page, err
 }

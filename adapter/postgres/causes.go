@@ -49,9 +49,8 @@ func (j *Jobs) Causes(ctx context.Context, q job.CauseQuery) (job.Causes, error)
 	var groups []job.CauseGroup
 	b := &pgx.Batch{}
 	var g job.CauseGroup
-	var first, last pgtype.Timestamptz
-	each(b.Queue(j.db.sql(causesSQL)), []any{&g.Cause, &g.Queue, &g.Type, &g.Count, &first, &last}, func() error {
-		if g.FirstSeen, g.LastSeen = utc(first), utc(last); q.Selects(g) {
+	each(b.Queue(j.db.sql(causesSQL)), []any{&g.Cause, &g.Queue, &g.Type, &g.Count, (*instant)(&g.FirstSeen), (*instant)(&g.LastSeen)}, func() error {
+		if q.Selects(g) {
 			groups = append(groups, g)
 		}
 		return nil

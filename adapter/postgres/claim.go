@@ -322,7 +322,7 @@ func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool)
 // not send values that the claim itself contains.
 func readClaimed(rows pgx.Rows, c job.Claim) ([]*job.Record, error) {
 	var list []*job.Record
-	r := row{state: string(job.Running)}
+	r := row{Record: job.Record{State: job.Running}}
 	columns := r.claimed()
 	for rows.Next() {
 		if err := rows.Scan(columns...); err != nil {

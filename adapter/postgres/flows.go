@@ -96,11 +96,8 @@ func (j *Jobs) removeOfFlows(ctx context.Context, state job.State, limit int, ke
 // flowInfos adds a query for flows to a batch.
 func (j *Jobs) flowInfos(b *pgx.Batch, page *[]job.FlowInfo, condition string, args ...any) {
 	var f job.FlowInfo
-	each(b.Queue(j.db.sql(flowsSQL+condition), args...), []any{&f.Cursor, &f.ID, &f.CreatedAt, &f.Layers, &f.Jobs, &f.Completed, &f.Dead, &f.Cancelled}, func() error {
-		f.CreatedAt = f.CreatedAt.UTC()
-		*page = append(*page, f)
-		return nil
-	})
+	into := []any{&f.Cursor, &f.ID, (*instant)(&f.CreatedAt), &f.Layers, &f.Jobs, &f.Completed, &f.Dead, &f.Cancelled}
+	gather(b.Queue(j.db.sql(flowsSQL+condition), args...), into, &f, page)
 }
 
 // Flow implements job.FlowStore.

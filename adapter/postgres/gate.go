@@ -383,12 +383,10 @@ func (t *gateTx) events() (events []job.GateEvents, arrived []pgtype.UUID, err e
 	b.Queue(t.j.text.events, maxEvents, maxArrived).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var v job.GateEvents
-			var at pgtype.Timestamptz
 			var came []pgtype.UUID
-			if err := rows.Scan(&v.Freed, &v.Dropped, &v.Taken, &v.Left, &v.Touched, &v.Started, &at, &came); err != nil {
+			if err := rows.Scan(&v.Freed, &v.Dropped, &v.Taken, &v.Left, &v.Touched, &v.Started, (*instant)(&v.At), &came); err != nil {
 				return err
 			}
-			v.At = utc(at)
 			events, arrived = append(events, v), append(arrived, came...)
 		}
 		return rows.Err()
@@ -438,9 +436,7 @@ func (t *gateTx) Buckets(names []string) ([]*job.Bucket, error) {
 	rows, _ := t.tx.Query(t.ctx, t.j.text.buckets, names)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Bucket, error) {
 		b := &job.Bucket{}
-		var next pgtype.Timestamptz
-		err := row.Scan(&b.Name, &b.Held, &b.Unstarted, &b.Waiting, &next)
-		b.Next = utc(next)
+		err := row.Scan(&b.Name, &b.Held, &b.Unstarted, &b.Waiting, (*instant)(&b.Next))
 		t.stored[b.Name] = true
 		return b, err
 	})
@@ -501,8 +497,7 @@ func (t *gateTx) write(r *job.GateResult) (next time.Time, err error) {
 	if len(r.More) > 0 {
 		b.Queue(t.j.text.touch, r.More)
 	}
-	var due pgtype.Timestamptz
-	each(b.Queue(t.j.text.nextPlace), []any{&due}, func() error { next = utc(due); return nil })
+	each(b.Queue(t.j.text.nextPlace), []any{(*instant)(&next)}, func() error { return nil })
 	return next, t.tx.SendBatch(t.ctx, b).Close()
 }
 

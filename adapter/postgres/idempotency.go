@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
@@ -297,21 +296,19 @@ func (s *Idempotency) read(ctx context.Context, q session, id idempotency.ID) (*
 type recordColumns struct {
 	idempotency.Record
 	fingerprint, owner, policy, kind, message []byte
-	lease, completed, expires                 pgtype.Timestamptz
 }
 
 // targets returns the scan targets of all columns except the ID and the result.
 func (c *recordColumns) targets() []any {
 	return append(make([]any, 0, 16),
-		&c.fingerprint, (*string)(&c.State), &c.owner, &c.Fence, &c.lease, &c.Attempts, &c.policy, &c.HasResult, &c.kind, &c.message, &c.Created,
-		&c.completed, &c.expires,
+		&c.fingerprint, (*string)(&c.State), &c.owner, &c.Fence, (*instant)(&c.Lease), &c.Attempts, &c.policy, &c.HasResult, &c.kind, &c.message,
+		(*instant)(&c.Created), (*instant)(&c.Completed), (*instant)(&c.Expires),
 	)
 }
 
 func (c *recordColumns) record() idempotency.Record {
 	r := c.Record
 	r.Fingerprint, r.Owner, r.PolicyHash = string(c.fingerprint), string(c.owner), string(c.policy)
-	r.Created, r.Lease, r.Completed, r.Expires = r.Created.UTC(), utc(c.lease), utc(c.completed), utc(c.expires)
 	if c.kind != nil {
 		r.Failure = &idempotency.Failure{Type: string(c.kind), Message: string(c.message)}
 	}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/policy"
 )
 
 // place is a table of jobs and the states of its jobs.
@@ -227,16 +227,13 @@ func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 
 func readAttempt(rows pgx.CollectableRow) (job.Attempt, error) {
 	var a job.Attempt
-	var started, finished pgtype.Timestamptz
-	var kind, worker, reason, text, stack pgtype.Text
 	part := 0
-	err := rows.Scan(&a.Number, &a.Fence, &kind, &worker, &started, &finished, &reason, &text, &stack, &a.Delay, &a.Count, &part)
-	a.Kind, a.Worker, a.Reason, a.Error, a.Stack = job.Kind(kind.String), worker.String, policy.Reason(reason.String), text.String, stack.String
-	a.Started, a.Finished = utc(started), utc(finished)
+	err := rows.Scan(&a.Number, &a.Fence, (*zeronull.Text)(&a.Kind), (*zeronull.Text)(&a.Worker), (*instant)(&a.Started), (*instant)(&a.Finished),
+		(*zeronull.Text)(&a.Reason), (*zeronull.Text)(&a.Error), (*zeronull.Text)(&a.Stack), &a.Delay, &a.Count, &part)
 	switch {
 	case part == 0:
 		a.Fence, a.Outcome = 0, job.AttemptRefused
-	case !kind.Valid:
+	case a.Kind == "":
 		a.Outcome = job.AttemptLost
 	default:
 		a.Outcome = a.Kind.Outcome()

@@ -102,13 +102,10 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 			return err
 		})
 		b.Queue(j.text.nextDue, due).Query(func(rows pgx.Rows) error {
-			var at pgtype.Timestamptz
+			done.NextDue = time.Time{} // the batch may be repeated
 			if rows.Next() {
-				if err := rows.Scan(&at); err != nil {
-					return err
-				}
+				return rows.Scan((*instant)(&done.NextDue))
 			}
-			done.NextDue = utc(at)
 			return nil
 		})
 		b.Queue(j.db.sql(expireKeysSQL), limit)

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tenetdev/tenet/job"
 )
@@ -15,13 +14,8 @@ func (j *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
 	var list []job.QueueState
 	b := &pgx.Batch{}
 	var q job.QueueState
-	var until pgtype.Timestamptz
 	queued := b.Queue(j.db.sql(`SELECT queue, paused, reason, until, actor FROM {{schema}}.queue ORDER BY queue`))
-	each(queued, []any{&q.Queue, &q.Paused, &q.Reason, &until, &q.Actor}, func() error {
-		q.Until = utc(until)
-		list = append(list, q)
-		return nil
-	})
+	gather(queued, []any{&q.Queue, &q.Paused, &q.Reason, (*instant)(&q.Until), &q.Actor}, &q, &list)
 	if err := j.db.run(ctx, "queues", b); err != nil {
 		return nil, err
 	}

@@ -19,3 +19,11 @@ func each(q *pgx.QueuedQuery, targets []any, f func() error) {
 		return err
 	})
 }
+
+// gather puts what the rows of a queued query leave in x, of which the targets are parts, into a list.
+func gather[T any](q *pgx.QueuedQuery, targets []any, x *T, list *[]T) {
+	each(q, targets, func() error {
+		*list = append(*list, *x)
+		return nil
+	})
+}

@@ -29,9 +29,9 @@ func (j *Jobs) Settings(ctx context.Context, known int64) (list []job.Setting, v
 	b.Queue(j.db.sql(`SELECT ` + versionSQL)).QueryRow(func(row pgx.Row) error { return row.Scan(&version) })
 	var x job.Setting
 	var value, previous pgtype.Text
-	var at, previousAt pgtype.Timestamptz
-	each(b.Queue(j.db.sql(settingsSQL), known), []any{&x.Kind, &x.Name, &value, &x.By, &at, &previous, &previousAt}, func() error {
-		x.Value, x.Previous, x.At, x.PreviousAt = rawOf(value), rawOf(previous), utc(at), utc(previousAt)
+	into := []any{&x.Kind, &x.Name, &value, &x.By, (*instant)(&x.At), &previous, (*instant)(&x.PreviousAt)}
+	each(b.Queue(j.db.sql(settingsSQL), known), into, func() error {
+		x.Value, x.Previous = rawOf(value), rawOf(previous)
 		list = append(list, x)
 		return nil
 	})

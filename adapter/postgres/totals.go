@@ -90,11 +90,7 @@ func (j *Jobs) Finished(ctx context.Context, after time.Time, limit int) ([]job.
 	var list []job.Finish
 	b := steadyBatch()
 	var f job.Finish
-	each(b.Queue(j.db.sql(lastSQL), after, max(limit, 0)), []any{&f.Queue, &f.State, &f.Due, &f.Finished}, func() error {
-		f.Due, f.Finished = f.Due.UTC(), f.Finished.UTC()
-		list = append(list, f)
-		return nil
-	})
+	gather(b.Queue(j.db.sql(lastSQL), after, max(limit, 0)), []any{&f.Queue, &f.State, (*instant)(&f.Due), (*instant)(&f.Finished)}, &f, &list)
 	err := j.db.run(ctx, "finished", b)
 	return list, err
 }

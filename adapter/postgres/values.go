@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/policy"
 )
 
 // parseID reads a UUID with dashes.
@@ -33,11 +33,25 @@ func stamp(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: job.Stamp(t), Valid: !t.IsZero()}
 }
 
-func utc(t pgtype.Timestamptz) time.Time {
-	if !t.Valid {
-		return time.Time{}
+// instant is a time that is scanned in UTC; NULL is the zero time.
+type instant time.Time
+
+// ScanTimestamptz implements pgtype.TimestamptzScanner.
+func (t *instant) ScanTimestamptz(v pgtype.Timestamptz) error {
+	*t = instant{}
+	if v.Valid {
+		*t = instant(v.Time.UTC())
 	}
-	return t.Time.UTC()
+	return nil
+}
+
+// Scan implements sql.Scanner, for transactions of database/sql.
+func (t *instant) Scan(v any) error {
+	var at pgtype.Timestamptz
+	if err := at.Scan(v); err != nil {
+		return err
+	}
+	return t.ScanTimestamptz(at)
 }
 
 // The columns of a job are selected in this order, from the body b and the row that moves s. Claims leave out what workers
@@ -52,41 +66,28 @@ s.finished_at, s.failed_at, s.last_error, s.reason, s.output, s.lease_until, s.r
 // row holds the columns of a record while it is read.
 type row struct {
 	job.Record
-	id                                          pgtype.UUID
-	createdAt, runAt, startedAt, claimedAt      pgtype.Timestamptz
-	finishedAt, failedAt, leaseUntil, refusedAt pgtype.Timestamptz
-	cancelRequested                             pgtype.Timestamptz
-	worker, lastError, reason, refusedReason    pgtype.Text
-	cause, waitsFor                             pgtype.Text
-	meta, uniqueKey                             []byte
-	priority                                    int16
-	maxAttempts, attempts, refusals             int32
-	timeout                                     int64
-	state                                       string
-	node                                        []string // flow and name
+	id              pgtype.UUID
+	meta, uniqueKey []byte
+	node            []string // flow and name
 }
 
 func (r *row) claimed() []any {
 	return []any{
-		&r.id, &r.Type, &r.Queue, &r.priority, &r.Payload, &r.meta, &r.timeout, &r.maxAttempts, &r.uniqueKey, &r.createdAt,
-		&r.runAt, &r.attempts, &r.startedAt, &r.Fence, &r.claimedAt, &r.refusals,
+		&r.id, &r.Type, &r.Queue, &r.Priority, &r.Payload, &r.meta, (*int64)(&r.Timeout), &r.MaxAttempts, &r.uniqueKey, (*instant)(&r.CreatedAt),
+		(*instant)(&r.RunAt), &r.Failures, (*instant)(&r.StartedAt), &r.Fence, (*instant)(&r.ClaimedAt), &r.Refusals,
 	}
 }
 
 func (r *row) all() []any {
-	return append(r.claimed(), &r.worker, &r.cancelRequested, &r.finishedAt, &r.failedAt, &r.lastError, &r.reason, &r.Output, &r.leaseUntil, &r.refusedReason, &r.refusedAt, &r.state, &r.cause, &r.waitsFor, &r.node)
+	return append(r.claimed(), (*zeronull.Text)(&r.Worker), (*instant)(&r.CancelRequestedAt), (*instant)(&r.FinishedAt), (*instant)(&r.FailedAt),
+		(*zeronull.Text)(&r.LastError), (*zeronull.Text)(&r.Reason), &r.Output, (*instant)(&r.LeaseUntil), (*zeronull.Text)(&r.RefusedReason),
+		(*instant)(&r.RefusedAt), (*string)(&r.State), (*zeronull.Text)(&r.Cause), (*zeronull.Text)(&r.WaitsFor), &r.node)
 }
 
 // record returns the record that was read.
 func (r *row) record() (*job.Record, error) {
 	out := r.Record
-	out.ID, out.State, out.Priority, out.Timeout, out.UniqueKey = r.id.String(), job.State(r.state), int(r.priority), time.Duration(r.timeout), string(r.uniqueKey)
-	out.MaxAttempts, out.Failures, out.Refusals = int(r.maxAttempts), int(r.attempts), int(r.refusals)
-	out.CreatedAt, out.RunAt, out.StartedAt, out.ClaimedAt = utc(r.createdAt), utc(r.runAt), utc(r.startedAt), utc(r.claimedAt)
-	out.FinishedAt, out.FailedAt, out.LeaseUntil, out.RefusedAt = utc(r.finishedAt), utc(r.failedAt), utc(r.leaseUntil), utc(r.refusedAt)
-	out.CancelRequestedAt = utc(r.cancelRequested)
-	out.Cause, out.WaitsFor = r.cause.String, r.waitsFor.String
-	out.Worker, out.LastError, out.Reason, out.RefusedReason = r.worker.String, r.lastError.String, policy.Reason(r.reason.String), policy.Reason(r.refusedReason.String)
+	out.ID, out.UniqueKey = r.id.String(), string(r.uniqueKey)
 	if len(r.node) == 2 {
 		out.Flow, out.Node = r.node[0], r.node[1]
 	}
