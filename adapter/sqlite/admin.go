@@ -109,18 +109,12 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	if err := action.Check(); err != nil {
 		return nil, err
 	}
-	var changed []string
-	err := s.write(ctx, "change", func(q querier) (err error) {
+	return written(ctx, s, "change", func(q querier) ([]string, error) {
 		if err := tend(q, now()); err != nil { // others may have stored jobs in this transaction, which are at the gate
-			return err
+			return nil, err
 		}
-		changed, err = change(q, action, f, limit)
-		return err
+		return change(q, action, f, limit)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return changed, nil
 }
 
 func change(q querier, action job.Action, f job.Filter, limit int) ([]string, error) {

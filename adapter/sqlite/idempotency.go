@@ -183,15 +183,10 @@ func (s *Idempotency) Clear(ctx context.Context, c idempotency.Claim) error {
 
 // Expire implements idempotency.Admin.
 func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
-	n := int64(0)
-	err := s.write(ctx, "expire", func(q querier) (err error) {
-		n, err = q.update(expireRecordsSQL, now().UnixMicro(), max(limit, 0))
-		return err
+	n, err := written(ctx, s.db.jobs, "idempotency: expire", func(q querier) (int64, error) {
+		return q.update(expireRecordsSQL, now().UnixMicro(), max(limit, 0))
 	})
-	if err != nil {
-		return 0, err
-	}
-	return int(n), nil
+	return int(n), err
 }
 
 // step is one of the pure functions of package idempotency: the next version of a record. current is nil if there is none.

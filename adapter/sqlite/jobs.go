@@ -61,6 +61,19 @@ func (s *Jobs) write(ctx context.Context, what string, f func(q querier) error) 
 	return s.db.writer.write(ctx, what, &operation{run: f})
 }
 
+// written returns what f returns in a write, once that is committed.
+func written[T any](ctx context.Context, s *Jobs, what string, f func(q querier) (T, error)) (T, error) {
+	var x, none T
+	err := s.write(ctx, what, func(q querier) (err error) {
+		x, err = f(q)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return x, nil
+}
+
 // maxPromoted bounds how many due jobs a claim makes ready.
 const maxPromoted = 1000
 
@@ -88,15 +101,7 @@ func (s *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	var claimed []*job.Record
-	err := s.write(ctx, "claim", func(q querier) (err error) {
-		claimed, err = claim(q, c, now())
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return claimed, nil
+	return written(ctx, s, "claim", func(q querier) ([]*job.Record, error) { return claim(q, c, now()) })
 }
 
 func claim(q querier, c job.Claim, at time.Time) ([]*job.Record, error) {
@@ -211,15 +216,12 @@ func promote(q querier, limit int, at time.Time) (n int, err error) {
 // Extend implements job.Store.
 func (s *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []error {
 	err := job.CheckLease(d)
-	var errs []error
 	if err == nil && len(leases) == 0 {
 		return nil
 	}
+	var errs errorList
 	if err == nil {
-		err = s.write(ctx, "extend", func(q querier) (err error) {
-			errs, err = extend(q, leases, d, now())
-			return err
-		})
+		errs, err = written(ctx, s, "extend", func(q querier) (errorList, error) { return extend(q, leases, d, now()) })
 	}
 	if err != nil {
 		return slices.Repeat([]error{err}, len(leases))
@@ -269,11 +271,7 @@ func (s *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
 	if len(list) == 0 {
 		return nil
 	}
-	var errs []error
-	err := s.write(ctx, "settle", func(q querier) (err error) {
-		errs, err = settle(q, list, now())
-		return err
-	})
+	errs, err := written(ctx, s, "settle", func(q querier) (errorList, error) { return settle(q, list, now()) })
 	if err != nil {
 		return slices.Repeat([]error{err}, len(list))
 	}

@@ -24,15 +24,7 @@ var reclaimColumns = append(stateColumns[:len(stateColumns):len(stateColumns)], 
 
 // Maintain implements job.Store.
 func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
-	var done job.Maintained
-	err := s.write(ctx, "maintain", func(q querier) (err error) {
-		done, err = maintain(q, m, now())
-		return err
-	})
-	if err != nil {
-		return job.Maintained{}, err
-	}
-	return done, nil
+	return written(ctx, s, "maintain", func(q querier) (job.Maintained, error) { return maintain(q, m, now()) })
 }
 
 func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, err error) {
