@@ -95,29 +95,30 @@ func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (
 
 // Renew implements idempotency.Store.
 func (s *Idempotency) Renew(ctx context.Context, c idempotency.Claim, lease time.Duration) error {
-	now, err := s.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	e, r := s.current(c.ID)
-	next, err := idempotency.Renew(r, c, lease, now)
-	if err != nil {
-		return err
-	}
-	s.write(e, &next)
-	return nil
+	return s.change(ctx, c.ID, func(r *idempotency.Record, now time.Time) (idempotency.Record, bool, error) {
+		next, err := idempotency.Renew(r, c, lease, now)
+		return next, true, err
+	})
 }
 
 // Settle implements idempotency.Store.
 func (s *Idempotency) Settle(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
+	return s.change(ctx, c.ID, func(r *idempotency.Record, now time.Time) (idempotency.Record, bool, error) {
+		return idempotency.Settle(r, c, settlement, now)
+	})
+}
+
+// step is one of the pure functions of package idempotency: the next version of a record. r is nil if there is none.
+type step func(r *idempotency.Record, now time.Time) (next idempotency.Record, write bool, err error)
+
+func (s *Idempotency) change(ctx context.Context, id idempotency.ID, f step) error {
 	now, err := s.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	e, r := s.current(c.ID)
-	next, write, err := idempotency.Settle(r, c, settlement, now)
+	e, r := s.current(id)
+	next, write, err := f(r, now)
 	if err != nil || !write {
 		return err
 	}
@@ -173,19 +174,10 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 
 // Resolve implements idempotency.Admin.
 func (s *Idempotency) Resolve(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
-	now, err := s.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	e, r := s.current(c.ID)
-	next, err := idempotency.Resolve(r, c, settlement, now)
-	if err != nil {
-		return err
-	}
-	own(&next)
-	s.write(e, &next)
-	return nil
+	return s.change(ctx, c.ID, func(r *idempotency.Record, now time.Time) (idempotency.Record, bool, error) {
+		next, err := idempotency.Resolve(r, c, settlement, now)
+		return next, true, err
+	})
 }
 
 // Clear implements idempotency.Admin.
