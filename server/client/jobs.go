@@ -125,11 +125,8 @@ func (j *Jobs) Indexes(ctx context.Context) ([]string, error) {
 
 // Stats implements job.Admin.
 func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
-	var out api.Stats
-	if err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/stats"}, &out); err != nil {
-		return nil, asJob(err)
-	}
-	return out.Stats(), nil
+	out, err := ask[api.Stats](ctx, j.client, Call{Method: http.MethodGet, Path: "/v1/stats"}, asJob)
+	return out.Stats(), err
 }
 
 // Change implements job.Admin. It changes at most 1,000 jobs at a time.

@@ -45,11 +45,8 @@ func (j *Jobs) CreateRedrive(ctx context.Context, n job.NewRedrive) (job.Redrive
 
 // redrive makes a request that is answered with a redrive.
 func (j *Jobs) redrive(ctx context.Context, call Call) (job.Redrive, error) {
-	var out api.Redrive
-	if err := j.client.Do(ctx, call, &out); err != nil {
-		return job.Redrive{}, asJob(err)
-	}
-	return out.Redrive(), nil
+	out, err := ask[api.Redrive](ctx, j.client, call, asJob)
+	return out.Redrive(), err
 }
 
 // Redrive implements job.Redriver.
