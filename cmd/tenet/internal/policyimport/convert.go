@@ -85,17 +85,18 @@ func (r *reader) checkName(name, path string) {
 
 const maxInput = 4 << 20
 
-// load reads a JSON or YAML object.
-func (r *reader) load(data []byte) (object, error) {
+// load reads a JSON or YAML object. What cannot be read is a fault.
+func (r *reader) load(data []byte) object {
 	list, err := r.loadAll(data)
-	if err != nil {
-		return object{}, err
+	switch {
+	case err != nil:
+		r.fault("", "%v", err)
+	case len(list) != 1:
+		r.fault("", "the input is %d documents; one object is required", len(list))
+	default:
+		return object{r: r, fields: list[0].fields}
 	}
-	if len(list) != 1 {
-		return object{}, fmt.Errorf("the input is %d documents; one object is required", len(list))
-	}
-	list[0].path = ""
-	return list[0], nil
+	return object{r: r}
 }
 
 // loadAll reads a JSON or YAML object, or several as YAML separates them. The path of each begins with its position, if there are

@@ -19,10 +19,7 @@ import (
 func Dapr(resources []byte) (Converted, error) {
 	const what = "dapr resiliency"
 	r := newReader()
-	list, err := r.manifests(resources)
-	if err != nil {
-		return Converted{}, fmt.Errorf("%s: %w", what, err)
-	}
+	list := r.manifests(resources)
 	c := newConverted()
 	d := dapr{
 		reader: r, result: &c, timeouts: newTemplates[time.Duration]("timeouts"),

@@ -17,10 +17,7 @@ import (
 // retries is ignored without a note.
 func Envoy(config []byte) (Converted, error) {
 	r := newReader()
-	root, err := r.load(config)
-	if err != nil {
-		return Converted{}, fmt.Errorf("envoy configuration: %w", err)
-	}
+	root := r.load(config)
 	e := envoy{
 		reader: r, clusters: map[string]*envoyCluster{}, targets: map[string]string{},
 		result: newConverted(),

@@ -2,7 +2,6 @@ package policyimport
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,10 +15,7 @@ import (
 func GatewayAPI(manifests []byte) (Converted, error) {
 	const what = "gateway API manifests"
 	r := newReader()
-	list, err := r.manifests(manifests)
-	if err != nil {
-		return Converted{}, fmt.Errorf("%s: %w", what, err)
-	}
+	list := r.manifests(manifests)
 	g := gateway{reader: r, result: newConverted(), backends: map[string][]string{}}
 	var traffic []manifest // read once all routes are known
 	for _, m := range list {

@@ -18,10 +18,7 @@ const throttling = "grpc-retry-throttling"
 // name the defaults.
 func GRPC(serviceConfig []byte) (Converted, error) {
 	r := newReader()
-	root, err := r.load(serviceConfig)
-	if err != nil {
-		return Converted{}, fmt.Errorf("grpc service config: %w", err)
-	}
+	root := r.load(serviceConfig)
 	c := newConverted()
 	throttled := grpcThrottling(root, &c)
 	anyDefault := false

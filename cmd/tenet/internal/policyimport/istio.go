@@ -2,7 +2,6 @@ package policyimport
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,10 +18,7 @@ const istioConditions = "connect-failure,refused-stream,unavailable,cancelled"
 func Istio(manifests []byte) (Converted, error) {
 	const what = "istio manifests"
 	r := newReader()
-	list, err := r.manifests(manifests)
-	if err != nil {
-		return Converted{}, fmt.Errorf("%s: %w", what, err)
-	}
+	list := r.manifests(manifests)
 	c := newConverted()
 	for _, m := range list {
 		if m.kind != "VirtualService" {
@@ -129,9 +125,12 @@ type manifest struct {
 	spec       object
 }
 
-// manifests reads Kubernetes resources: several documents, or the items of a list.
-func (r *reader) manifests(data []byte) (list []manifest, err error) {
+// manifests reads Kubernetes resources: several documents, or the items of a list. What cannot be read is a fault.
+func (r *reader) manifests(data []byte) (list []manifest) {
 	roots, err := r.loadAll(data)
+	if err != nil {
+		r.fault("", "%v", err)
+	}
 	for len(roots) > 0 {
 		o := roots[0]
 		roots = roots[1:]
@@ -149,7 +148,7 @@ func (r *reader) manifests(data []byte) (list []manifest, err error) {
 		m.spec, _ = o.object("spec")
 		list = append(list, m)
 	}
-	return list, err
+	return list
 }
 
 // leaveOut reports a resource that has nothing to convert.
