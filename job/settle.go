@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/verdict"
 	"github.com/tenetdev/tenet/internal/wait"
 )
 
@@ -49,28 +50,18 @@ func newSettler(store Store, timeout time.Duration) *settler {
 // Settle writes settlements in groups. It repeats those that fail temporarily, with growing waits, until the store has given
 // a final answer for each or ctx ends. The errors are in the order of the list; nil means that all were written.
 func Settle(ctx context.Context, store Store, list []Settlement) []error {
-	var errs []error
-	fail := func(i int, err error) {
-		if errs == nil {
-			errs = make([]error, len(list))
-		}
-		errs[i] = err
-	}
+	var errs verdict.List
 	var last error
 	s := newSettler(store, DefaultLease)
 	s.failing = func(err error) { last = err }
-	s.answered = func(x settling, err error, _ time.Time) {
-		if err != nil {
-			fail(x.index, err)
-		}
-	}
+	s.answered = func(x settling, err error, _ time.Time) { errs.Set(x.index, len(list), err) }
 	s.room, s.closing = nil, true
 	for i, x := range list {
 		s.pending = append(s.pending, settling{Settlement: x, index: i})
 	}
 	s.run(ctx)
 	for _, x := range s.pending { // ctx has ended
-		fail(x.index, errors.Join(context.Cause(ctx), last))
+		errs.Set(x.index, len(list), errors.Join(context.Cause(ctx), last))
 	}
 	return errs
 }

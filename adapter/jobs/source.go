@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -184,7 +185,7 @@ func (s *Source) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	for i, d := range done {
 		r, ok := d.Token.(*job.Record)
 		if !ok {
-			return all(errForeign, len(done))
+			return slices.Repeat([]error{errForeign}, len(done))
 		}
 		list[i] = job.Settlement{Ref: r.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}
 	}
@@ -247,7 +248,7 @@ func (s *Source) Extend(ctx context.Context, held []pipeline.Delivery) []error {
 	for i, d := range held {
 		r, ok := d.Token.(*job.Record)
 		if !ok {
-			return all(errForeign, len(held))
+			return slices.Repeat([]error{errForeign}, len(held))
 		}
 		leases[i] = r.Ref()
 	}
@@ -262,11 +263,3 @@ func (s *Source) Extend(ctx context.Context, held []pipeline.Delivery) []error {
 
 // ExtendEvery implements pipeline.Extender: a third of the lease.
 func (s *Source) ExtendEvery() time.Duration { return s.o.Lease / 3 }
-
-func all(err error, n int) []error {
-	errs := make([]error, n)
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
-}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/verdict"
 	"github.com/tenetdev/tenet/internal/virtual"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
@@ -275,9 +276,9 @@ func (s *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []
 		return slices.Repeat([]error{err}, len(leases))
 	}
 	defer s.mu.Unlock()
-	var errs errorList
+	var errs verdict.List
 	for i, lease := range leases {
-		errs.set(i, len(leases), s.extend(lease, d, now))
+		errs.Set(i, len(leases), s.extend(lease, d, now))
 	}
 	return errs
 }
@@ -305,9 +306,9 @@ func (s *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
 		return slices.Repeat([]error{err}, len(list))
 	}
 	defer s.leave()
-	var errs errorList
+	var errs verdict.List
 	for i, settlement := range list {
-		errs.set(i, len(list), s.settle(settlement, now))
+		errs.Set(i, len(list), s.settle(settlement, now))
 	}
 	return errs
 }
@@ -388,19 +389,6 @@ func (s *Jobs) Close() error {
 	s.cancels.Close()
 	s.jobs = backlog{}
 	return nil
-}
-
-// errorList stays nil until there is an error.
-type errorList []error
-
-func (l *errorList) set(i, n int, err error) {
-	if err == nil {
-		return
-	}
-	if *l == nil {
-		*l = make([]error, n)
-	}
-	(*l)[i] = err
 }
 
 // clone copies a record with everything that it refers to.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/verdict"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -16,13 +17,8 @@ var (
 
 // Ack implements pipeline.Acker. It acknowledges deliveries together if none before them is open.
 func (s *Source) Ack(_ context.Context, done []pipeline.Delivery) []error {
-	var errs []error
-	fail := func(i int, err error) {
-		if errs == nil {
-			errs = make([]error, len(done))
-		}
-		errs[i] = err
-	}
+	var errs verdict.List
+	fail := func(i int, err error) { errs.Set(i, len(done), err) }
 	for begin := 0; begin < len(done); {
 		t, ok := done[begin].Token.(*token)
 		if !ok {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/verdict"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -219,9 +220,9 @@ func (s *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []
 	if err == nil && len(leases) == 0 {
 		return nil
 	}
-	var errs errorList
+	var errs verdict.List
 	if err == nil {
-		errs, err = written(ctx, s, "extend", func(q querier) (errorList, error) { return extend(q, leases, d, now()) })
+		errs, err = written(ctx, s, "extend", func(q querier) (verdict.List, error) { return extend(q, leases, d, now()) })
 	}
 	if err != nil {
 		return slices.Repeat([]error{err}, len(leases))
@@ -229,12 +230,12 @@ func (s *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []
 	return errs
 }
 
-func extend(q querier, leases []job.Ref, d time.Duration, at time.Time) (errorList, error) {
+func extend(q querier, leases []job.Ref, d time.Duration, at time.Time) (verdict.List, error) {
 	jobs, err := find(q, list(leases, refID))
 	if err != nil {
 		return nil, err
 	}
-	var errs errorList
+	var errs verdict.List
 	var extended []*entry
 	for i, lease := range leases {
 		e := jobs[lease.ID]
@@ -248,7 +249,7 @@ func extend(q querier, leases []job.Ref, d time.Duration, at time.Time) (errorLi
 				err = job.ErrCancelRequested
 			}
 		}
-		errs.set(i, len(leases), err)
+		errs.Set(i, len(leases), err)
 	}
 	if len(extended) == 0 {
 		return errs, nil
@@ -271,7 +272,7 @@ func (s *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
 	if len(list) == 0 {
 		return nil
 	}
-	errs, err := written(ctx, s, "settle", func(q querier) (errorList, error) { return settle(q, list, now()) })
+	errs, err := written(ctx, s, "settle", func(q querier) (verdict.List, error) { return settle(q, list, now()) })
 	if err != nil {
 		return slices.Repeat([]error{err}, len(list))
 	}
@@ -301,7 +302,7 @@ func (s *Jobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Lease) erro
 	return s.db.wrap("complete", err)
 }
 
-func settle(q querier, settlements []job.Settlement, at time.Time) (errorList, error) {
+func settle(q querier, settlements []job.Settlement, at time.Time) (verdict.List, error) {
 	left, err := complete(q, settlements, at)
 	if len(left) == 0 || err != nil {
 		return nil, err
@@ -310,7 +311,7 @@ func settle(q querier, settlements []job.Settlement, at time.Time) (errorList, e
 	if err != nil {
 		return nil, err
 	}
-	var errs errorList
+	var errs verdict.List
 	var changed []*entry
 	for _, i := range left {
 		s := settlements[i]
@@ -323,7 +324,7 @@ func settle(q querier, settlements []job.Settlement, at time.Time) (errorList, e
 			e.rows, e.changed = e.Settle(s, at), true
 			changed = append(changed, e)
 		}
-		errs.set(i, len(settlements), refused)
+		errs.Set(i, len(settlements), refused)
 	}
 	return errs, save(q, changed)
 }
@@ -395,17 +396,4 @@ func judge(q querier, e *entry, s job.Settlement, at time.Time) (refused, err er
 		refused = nil
 	}
 	return refused, err
-}
-
-// errorList stays nil until there is an error.
-type errorList []error
-
-func (l *errorList) set(i, n int, err error) {
-	if err == nil {
-		return
-	}
-	if *l == nil {
-		*l = make([]error, n)
-	}
-	(*l)[i] = err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tenetdev/tenet/internal/verdict"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -157,18 +158,13 @@ func (s *Source) Nack(_ context.Context, d pipeline.Delivery, delay time.Duratio
 
 // tell answers messages without waiting.
 func (s *Source) tell(list []pipeline.Delivery, answer []byte) []error {
-	var errs []error
+	var errs verdict.List
 	for i, d := range list {
 		err := errForeign
 		if m, ok := d.Token.(*nats.Msg); ok {
 			err = s.publish(m, answer)
 		}
-		if err != nil && errs == nil {
-			errs = make([]error, len(list))
-		}
-		if err != nil {
-			errs[i] = err
-		}
+		errs.Set(i, len(list), err)
 	}
 	return errs
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tenetdev/tenet/internal/verdict"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -158,19 +159,13 @@ func keysOf(list []pipeline.Delivery) (ids []string, tokens []int64) {
 // verdicts returns an error or nil for each delivery, in their order; nil if there are no errors. Without err, the error of one that is
 // not ok is [ErrLost].
 func verdicts(what string, list []pipeline.Delivery, err error, ok func(pipeline.Delivery) bool) []error {
-	var errs []error
+	var errs verdict.List
 	for i, d := range list {
-		verdict := kind.Wrap(what, err)
+		failed := kind.Wrap(what, err)
 		if err == nil && !ok(d) {
-			verdict = ErrLost
+			failed = ErrLost
 		}
-		if verdict == nil {
-			continue
-		}
-		if errs == nil {
-			errs = make([]error, len(list))
-		}
-		errs[i] = verdict
+		errs.Set(i, len(list), failed)
 	}
 	return errs
 }

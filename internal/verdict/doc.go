@@ -1,0 +1,2 @@
+// Package verdict keeps the errors of the items of a list.
+package verdict
