@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,7 +71,7 @@ func (s *Server) readAudit(w http.ResponseWriter, r *http.Request) {
 	if err == nil && newest && !ok {
 		err = refusal(http.StatusNotFound, "this log cannot be read backwards", "read it with order=oldest")
 	}
-	if err := firstError(err, checkAfter(after), checkAfter(before)); err != nil {
+	if err := cmp.Or(err, checkAfter(after), checkAfter(before)); err != nil {
 		s.problemOf(r.Context(), err).write(w)
 		return
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,15 +57,15 @@ func parseTopics(text string) (t topics, err error) {
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	who, after := callerOf(r.Context()), r.Header.Get("Last-Event-ID")
 	want, err := parseTopics(r.URL.Query().Get("topics"))
-	err = firstError(err, checkAfter(after))
+	err = cmp.Or(err, checkAfter(after))
 	if want.transitions {
-		err = firstError(err, who.unbound())
+		err = cmp.Or(err, who.unbound())
 	}
 	release, full := enter(s.limits.streams)
 	if full == nil {
 		defer release()
 	}
-	if want.transitions && firstError(err, full) == nil {
+	if want.transitions && cmp.Or(err, full) == nil {
 		tail, failed := audit.Tail(r.Context(), s.options.Audit)
 		switch {
 		case after == "":
@@ -73,7 +74,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 			after = tail
 		}
 	}
-	if err := firstError(err, full); err != nil {
+	if err := cmp.Or(err, full); err != nil {
 		s.problemOf(r.Context(), err).write(w)
 		return
 	}

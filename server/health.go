@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -63,7 +64,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	failed, _, err := s.answering.get(r.Context())
-	if err := firstError(err, failed); err != nil {
+	if err := cmp.Or(err, failed); err != nil {
 		s.options.Logger.WarnContext(r.Context(), "the server is not ready", "error", err)
 		text(w, http.StatusServiceUnavailable, "the store does not answer")
 		return
@@ -77,7 +78,7 @@ func (s *Server) askStores(ctx context.Context) (failed, err error) {
 	defer cancel()
 	_, jobs := s.options.Jobs.Queues(ctx)
 	_, policies := s.options.Policies.Tokens(ctx, "", 1)
-	return firstError(jobs, policies), nil
+	return cmp.Or(jobs, policies), nil
 }
 
 func text(w http.ResponseWriter, status int, line string) {
@@ -110,7 +111,7 @@ func schemaName(t reflect.Type, hint string) string {
 
 // describe completes the OpenAPI document: every operation can answer with a problem. It returns a function that writes it, once.
 func describe(document *huma.OpenAPI) func() ([]byte, error) {
-	schema := document.Components.Schemas.Schema(typeOf[api.Problem](), true, "Problem")
+	schema := document.Components.Schemas.Schema(reflect.TypeFor[api.Problem](), true, "Problem")
 	for _, item := range document.Paths {
 		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
 			if o != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,7 +42,7 @@ func (s *Server) streamJobEvents(w http.ResponseWriter, r *http.Request) {
 	if full == nil {
 		defer release()
 	}
-	if err := firstError(lack, err, checkAfter(position), full); err != nil {
+	if err := cmp.Or(lack, err, checkAfter(position), full); err != nil {
 		s.problemOf(r.Context(), err).write(w)
 		return
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"net/http"
-	"reflect"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -74,5 +73,3 @@ func (s *Server) operationOf(r *http.Request) string {
 	}
 	return "none"
 }
-
-func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }

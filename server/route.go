@@ -222,7 +222,7 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 		}
 		if err != nil {
 			if who == nil { // nobody: bounded by where they come from
-				err = firstError(s.take(ctx, "address:"+hostOf(r.RemoteAddr)), err)
+				err = cmp.Or(s.take(ctx, "address:"+hostOf(r.RemoteAddr)), err)
 			}
 			s.problemOf(ctx, err).write(w)
 			return
@@ -318,15 +318,6 @@ func (s *Server) admit(o *route, r *http.Request, who *caller) error {
 		return who.unbound()
 	case strings.HasPrefix(o.Path, documentPath):
 		return who.mayDocument(r.PathValue("name"))
-	}
-	return nil
-}
-
-func firstError(list ...error) error {
-	for _, err := range list {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
