@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"math/bits"
 	"slices"
@@ -20,8 +19,7 @@ type Idempotency struct {
 	hash  func(idempotency.ID) uint64
 	spare sync.Pool // of *stored, cleared
 
-	mu       sync.Mutex // guards the fields below
-	closed   bool
+	door                                // guards the fields below
 	records  map[uint64]*stored         // by hash: much smaller than by ID, and faster for it
 	collided map[idempotency.ID]*stored // records with the same hash as another record
 	lines    [64]*stored                // see join
@@ -51,15 +49,10 @@ func newIdempotency() *Idempotency {
 	}
 }
 
-// enter locks the store. It fails if the store is closed or ctx has ended; then nothing is locked.
+// enter locks the store for an operation at the time that it returns.
 func (s *Idempotency) enter(ctx context.Context) (time.Time, error) {
-	if err := ctx.Err(); err != nil {
-		return time.Time{}, fmt.Errorf("memory: %w", err)
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return time.Time{}, errClosed
+	if err := s.lock(ctx, errClosed); err != nil {
+		return time.Time{}, err
 	}
 	return time.Now(), nil
 }

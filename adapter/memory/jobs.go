@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tenetdev/tenet/internal/verdict"
@@ -17,8 +16,7 @@ import (
 
 // Jobs is a job.Store, job.Admin, job.Notifier, job.Elector, job.Registry, job.Searcher and job.Finisher. It is safe for concurrent use.
 type Jobs struct {
-	mu       sync.Mutex // guards all below
-	closed   bool
+	door                   // guards all below
 	world    virtual.World // nil outside of a simulation
 	jobs     backlog
 	queues   map[string]job.QueueState
@@ -99,16 +97,10 @@ func newBacklog() backlog {
 	}
 }
 
-// enter locks the store for an operation at the time that it returns. It fails if the store is closed or ctx has ended;
-// then nothing is locked.
+// enter locks the store for an operation at the time that it returns.
 func (s *Jobs) enter(ctx context.Context) (now time.Time, err error) {
-	if err := ctx.Err(); err != nil {
-		return time.Time{}, fmt.Errorf("memory: %w", err)
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return time.Time{}, job.ErrClosed
+	if err := s.lock(ctx, job.ErrClosed); err != nil {
+		return time.Time{}, err
 	}
 	return s.now(), nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/tenetdev/tenet/sharing"
@@ -15,8 +14,7 @@ import (
 // Limits is a sharing.Store for the executors of one process. It is safe for concurrent use. Use it for tests: processes share limits
 // through SQLite, PostgreSQL or Redis.
 type Limits struct {
-	mu     sync.Mutex // guards the fields below
-	closed bool
+	door   // guards the fields below
 	states map[string]limitState
 	swept  time.Time
 }
@@ -35,11 +33,10 @@ func newLimits() *Limits { return &Limits{states: map[string]limitState{}} }
 
 // Load returns copies of the named states and the time of package time.
 func (s *Limits) Load(ctx context.Context, names []string) (sharing.Snapshot, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable(ctx); err != nil {
+	if err := s.lock(ctx, errLimitsClosed); err != nil {
 		return sharing.Snapshot{}, err
 	}
+	defer s.mu.Unlock()
 	now := time.Now()
 	states := make([]sharing.State, len(names))
 	for i, name := range names {
@@ -56,11 +53,10 @@ func (s *Limits) Swap(ctx context.Context, states []sharing.State) ([]bool, erro
 			return nil, fmt.Errorf("memory: %w", err)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable(ctx); err != nil {
+	if err := s.lock(ctx, errLimitsClosed); err != nil {
 		return nil, err
 	}
+	defer s.mu.Unlock()
 	now := time.Now()
 	s.sweep(now)
 	stored := make([]bool, len(states))
@@ -80,13 +76,6 @@ func (s *Limits) sweep(now time.Time) {
 	}
 	s.swept = now
 	maps.DeleteFunc(s.states, func(_ string, state limitState) bool { return now.Sub(state.changed) >= sharing.Retention })
-}
-
-func (s *Limits) usable(ctx context.Context) error {
-	if s.closed {
-		return errLimitsClosed
-	}
-	return ctx.Err()
 }
 
 func (s *Limits) close() {

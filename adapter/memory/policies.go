@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tenetdev/tenet/internal/wait"
@@ -21,8 +20,7 @@ import (
 type Policies struct {
 	bell wait.Bell
 
-	mu        sync.Mutex // guards the fields below
-	closed    bool
+	door      // guards the fields below
 	documents map[string]*document
 	clients   map[policystore.ClientKey]policystore.Client
 	evidence  map[evidenceKey]evidence
@@ -64,17 +62,9 @@ func newPolicies() *Policies {
 	}
 }
 
-// enter locks the store. It fails if the store is closed or ctx has ended; then nothing is locked.
+// enter locks the store.
 func (s *Policies) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("memory: %w", err)
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return policystore.ErrClosed
-	}
-	return nil
+	return s.lock(ctx, policystore.ErrClosed)
 }
 
 func (s *Policies) close() {
