@@ -337,7 +337,7 @@ func (b *backend) serve(ctx context.Context) error {
 
 // overload offers 600 requests a second to a backend for 200, for 14 s, and returns the share of the backend's capacity that
 // succeeded within 300 ms in the last 8 s.
-func overload(t *testing.T, e *retry.Executor) (goodput float64) {
+func overload(e *retry.Executor) (goodput float64) {
 	b := &backend{make(chan struct{}, 10)}
 	var good atomic.Int64
 	begin := time.Now()
@@ -359,11 +359,11 @@ func TestB4TheAdaptiveLimitKeepsGoodputInAnOverload(t *testing.T) {
 	p := exact(1)
 	p.Retry.TimeoutPerAttempt = 300 * time.Millisecond
 	var without, with float64
-	synctest.Test(t, func(t *testing.T) { without = overload(t, executor(t, p)) })
+	synctest.Test(t, func(t *testing.T) { without = overload(executor(t, p)) })
 	p.Limit = policy.Limit{Adaptive: policy.Adaptive{Enabled: true, Initial: 100}}
 	changes := &log{}
 	synctest.Test(t, func(t *testing.T) {
-		with = overload(t, executor(t, p, func(o *retry.ExecutorOptions) { o.Observer = changes }))
+		with = overload(executor(t, p, func(o *retry.ExecutorOptions) { o.Observer = changes }))
 	})
 	lowest, grown := 100, false
 	for _, e := range changes.events {

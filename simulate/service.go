@@ -19,7 +19,6 @@ var (
 //	   └──down, or the line is full──► refused
 type service struct {
 	*simulation
-	name   string
 	spec   Service
 	faults []Fault
 	random stream

@@ -27,7 +27,7 @@ func limitRandomCases() []jobsCase {
 			s.limiter()
 			fewerChecks()
 			rapid.Check(struct{ *testing.T }{s.T}, func(t *rapid.T) {
-				m := newLimitModel(s, t)
+				m := newLimitModel(s)
 				t.Repeat(map[string]func(*rapid.T){
 					"": m.check, "enqueue": m.enqueue, "claim": m.claim, "settle": m.settle, "settle again": m.settle, "change": m.change, "limit": m.limit, "lapse": m.lapse,
 				})
@@ -48,17 +48,16 @@ func limitRandomCases() []jobsCase {
 // limitModel knows which limits the queues of a run have. What a store must keep does not depend on how it chooses between jobs.
 type limitModel struct {
 	s      *jobs
-	t      *rapid.T
 	queues []string
 	limits map[job.LimitName]policy.JobLimit
 	leases []job.Ref
 	over   map[string]bool // buckets that held more than their limit when it changed
 }
 
-func newLimitModel(s *jobs, t *rapid.T) *limitModel {
+func newLimitModel(s *jobs) *limitModel {
 	run := ids.Add(1)
 	return &limitModel{
-		s: s, t: t, queues: []string{fmt.Sprint("limits ", run, " a"), fmt.Sprint("limits ", run, " b")}, limits: map[job.LimitName]policy.JobLimit{}, over: map[string]bool{},
+		s: s, queues: []string{fmt.Sprint("limits ", run, " a"), fmt.Sprint("limits ", run, " b")}, limits: map[job.LimitName]policy.JobLimit{}, over: map[string]bool{},
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 // Acknowledgements are sent without waiting for an answer, because AMQP has none. If they are lost with the connection, the
 // broker redelivers.
 type Source struct {
-	o    Options
 	link *link[*consumer]
 
 	prefetch int // of the next consumer; for Fetch only
@@ -43,7 +42,7 @@ func OpenSource(ctx context.Context, server string, o Options) (*Source, error) 
 	if o.Queue == "" {
 		return nil, errors.New("rabbitmq: the queue's name is missing; write amqp://host/QUEUE, or set Options.Queue")
 	}
-	s := &Source{o: o, prefetch: o.Prefetch}
+	s := &Source{prefetch: o.Prefetch}
 	s.link = newLink(o.Timeout, func(ctx context.Context) (*consumer, error) { return connectConsumer(ctx, server, o) })
 	if err := s.link.open(ctx); err != nil {
 		return nil, fmt.Errorf("rabbitmq: open queue %q: %w", o.Queue, err)

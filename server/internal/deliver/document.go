@@ -93,20 +93,16 @@ func (d *document) next(w *watcher) *signed {
 	return s
 }
 
-// show replaces the view and wakes the watchers that should have another revision now. It returns how many it woke.
-func (d *document) show(v *view) int {
+// show replaces the view and wakes the watchers that should have another revision now.
+func (d *document) show(v *view) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.view.Store(v)
-	woken := 0
 	for w := range d.watchers {
-		if v.desired(w.identity).etag == w.holds {
-			continue
+		if v.desired(w.identity).etag != w.holds {
+			w.wake.Send()
 		}
-		woken++
-		w.wake.Send()
 	}
-	return woken
 }
 
 // load reads the document from the store, unless it has already seen this or a newer version of it with these keys.

@@ -29,8 +29,7 @@ of the policy that decided it. With --policy, also the file and line of that fie
 	file := cli.DocumentFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		url, rest := open.LogArgument(args, 1)
-		id := rest[0]
+		url, id := open.LogArgument(args)
 		if url != "" && !looksLikeLog(url) && looksLikeLog(id) {
 			url, id = id, url
 		}

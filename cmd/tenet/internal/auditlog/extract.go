@@ -23,7 +23,7 @@ before you add it to a repository.`,
 	}
 	flag := open.LogFlag(cmd, "log to read, in place of LOG")
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		url, rest := open.LogArgument(args, 1)
+		url, id := open.LogArgument(args)
 		switch {
 		case url != "" && cli.Given(cmd, "audit"):
 			return cli.Usagef("LOG and --audit: give one of them")
@@ -33,7 +33,7 @@ before you add it to a repository.`,
 			url = *flag
 		}
 		return open.WithAuditLog(cmd.Context(), a, url, func(log *open.AuditLog) error {
-			c, err := audit.Extract(cmd.Context(), log.Direct(), rest[0])
+			c, err := audit.Extract(cmd.Context(), log.Direct(), id)
 			if errors.Is(err, audit.ErrNoWork) {
 				return cli.Fail(cli.ExitNotFound, err)
 			}

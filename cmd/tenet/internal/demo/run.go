@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err := importJobs(ctx, o, endpoint.Address()); err != nil {
 		return Report{}, err
 	}
-	f := &fleet{options: o, endpoint: endpoint}
+	f := &fleet{options: o}
 	defer f.end()
 	began := time.Now()
 	for range 2 {
@@ -118,10 +118,9 @@ func importJobs(ctx context.Context, o Options, address string) error {
 
 // fleet is the set of workers.
 type fleet struct {
-	options  Options
-	endpoint *Endpoint
-	alive    []*process
-	killed   string // part of the killed worker's name: its process ID between slashes
+	options Options
+	alive   []*process
+	killed  string // part of the killed worker's name: its process ID between slashes
 }
 
 func (f *fleet) start() error {

@@ -114,12 +114,12 @@ func fileLog(path string) *AuditLog {
 	return &AuditLog{Source: source, files: source, Name: path, close: func() error { return nil }}
 }
 
-// LogArgument returns the log among the arguments of a command, "" for that of its server, and the others.
-func LogArgument(args []string, others int) (log string, rest []string) {
-	if len(args) > others {
-		return args[0], args[1:]
+// LogArgument splits the arguments [LOG] ID of a command. The log is "" for that of its server.
+func LogArgument(args []string) (log, id string) {
+	if len(args) > 1 {
+		return args[0], args[1]
 	}
-	return "", args
+	return "", args[0]
 }
 
 // WithAuditLog runs f on a log and closes it.
