@@ -96,7 +96,8 @@ func (m *simulation) build() {
 	s := m.scenario
 	for name, spec := range s.Services {
 		m.services[name] = &service{
-			simulation: m, spec: spec, random: newStream(m.seed, "service "+name), hits: newStream(m.seed, "faults of "+name), windows: make([]ServiceSample, m.samples),
+			simulation: m, spec: spec, random: newStream(m.seed, "service "+name), hits: newStream(m.seed, "faults of "+name),
+			windows: make([]ServiceSample, m.samples),
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Faults)) {

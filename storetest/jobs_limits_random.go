@@ -57,7 +57,8 @@ type limitModel struct {
 func newLimitModel(s *jobs) *limitModel {
 	run := ids.Add(1)
 	return &limitModel{
-		s: s, queues: []string{fmt.Sprint("limits ", run, " a"), fmt.Sprint("limits ", run, " b")}, limits: map[job.LimitName]policy.JobLimit{}, over: map[string]bool{},
+		s: s, queues: []string{fmt.Sprint("limits ", run, " a"), fmt.Sprint("limits ", run, " b")},
+		limits: map[job.LimitName]policy.JobLimit{}, over: map[string]bool{},
 	}
 }
 

@@ -270,6 +270,7 @@ func (s *Jobs) LimitUse(ctx context.Context, name job.LimitName, n int) (use job
 
 // nextPlace returns when a rate gives the next place, or zero.
 func nextPlace(q querier) (at time.Time, err error) {
-	err = one(q, selection{text: `SELECT due FROM tenet_bucket INDEXED BY tenet_bucket_due WHERE due > 0 ORDER BY due LIMIT 1`, into: []any{(*instant)(&at)}})
+	const text = `SELECT due FROM tenet_bucket INDEXED BY tenet_bucket_due WHERE due > 0 ORDER BY due LIMIT 1`
+	err = one(q, selection{text: text, into: []any{(*instant)(&at)}})
 	return at, err
 }

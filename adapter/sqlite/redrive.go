@@ -90,7 +90,8 @@ func deadGroups(q querier, n job.NewRedrive) ([]job.RedriveGroup, error) {
 		return nil, err
 	}
 	var g job.RedriveGroup
-	groups, err := all(q, selection{text: `SELECT queue, type, count(*) FROM tenet_job ` + from + ` GROUP BY queue, type`, args: args, into: []any{&g.Queue, &g.Type, &g.Jobs}}, &g)
+	text := `SELECT queue, type, count(*) FROM tenet_job ` + from + ` GROUP BY queue, type`
+	groups, err := all(q, selection{text: text, args: args, into: []any{&g.Queue, &g.Type, &g.Jobs}}, &g)
 	return job.SortGroups(groups), err
 }
 

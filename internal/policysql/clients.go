@@ -55,7 +55,8 @@ const clientColumns = `SELECT document, id, labels, desired, delivered, applied,
 
 // Clients implements policystore.Clients.
 func (s *Store) Clients(ctx context.Context, document string, after policystore.ClientKey, limit int) ([]policystore.Client, error) {
-	q := Query{What: "clients", Text: clientColumns + `WHERE (document, id) > (?1, ?2) ORDER BY document, id LIMIT ?3`, Args: []any{after.Document, after.ID, max(limit, 0)}}
+	q := Query{What: "clients", Args: []any{after.Document, after.ID, max(limit, 0)}}
+	q.Text = clientColumns + `WHERE (document, id) > (?1, ?2) ORDER BY document, id LIMIT ?3`
 	if document != "" {
 		q.Text = clientColumns + `WHERE document = ?1 AND (document, id) > (?2, ?3) ORDER BY document, id LIMIT ?4`
 		q.Args = append([]any{document}, q.Args...)

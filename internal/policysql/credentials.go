@@ -60,7 +60,8 @@ func (s *Store) RevokeToken(ctx context.Context, id string, at time.Time) error 
 func (s *Store) Setting(ctx context.Context, name string) (policystore.Setting, error) {
 	v := policystore.Setting{Name: name}
 	err := s.engine.Read(ctx, "setting", func(tx Tx) error {
-		return tx.Query(Query{Text: `SELECT version, value FROM {{setting}} WHERE name = ?1`, Args: []any{name}, Targets: []any{&v.Version, &v.Value}}, func() error { return nil })
+		q := Query{Text: `SELECT version, value FROM {{setting}} WHERE name = ?1`, Args: []any{name}, Targets: []any{&v.Version, &v.Value}}
+		return tx.Query(q, func() error { return nil })
 	})
 	if err = one(v.Version > 0, err, "setting %q", name); err != nil {
 		return policystore.Setting{}, err
