@@ -58,7 +58,8 @@ func guard(_, address string, _ syscall.RawConn) error {
 }
 
 // Transport makes connections of its own: without a proxy, which would hide the address that is reached. It sends every
-// request once, and waits 10 s for a connection and 10 s for its handshake. With allowPrivate it reaches every address.
+// request once, waits 10 s for a connection and 10 s for its handshake, and gives up HTTP/2 connections that are dead. With allowPrivate it
+// reaches every address.
 func Transport(allowPrivate bool) http.RoundTripper {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	if !allowPrivate {
@@ -66,7 +67,7 @@ func Transport(allowPrivate bool) http.RoundTripper {
 	}
 	return once{&http.Transport{
 		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 256, MaxIdleConnsPerHost: 64,
-		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10, HTTP2: checks(nil),
 	}}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/controlplane/protocol"
+	"github.com/tenetdev/tenet/internal/netguard"
 )
 
 // Source is a document of a Tenet server.
@@ -24,7 +25,8 @@ type Source struct {
 	Token string
 	// Keys of the server. Without keys, envelopes are copied without a check of who signed them: readers check them.
 	Keys []ed25519.PublicKey
-	// Client for requests. Default http.DefaultClient.
+	// Client for requests. Default a new http.Client on http.DefaultTransport, but an HTTP/2 connection that is dead is given up within
+	// 30 s.
 	Client *http.Client
 }
 
@@ -44,7 +46,7 @@ func Copy(ctx context.Context, bucket jetstream.KeyValue, from Source) error {
 	if from.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+from.Token)
 	}
-	client := cmp.Or(from.Client, http.DefaultClient)
+	client := cmp.Or(from.Client, &http.Client{Transport: netguard.Checked()})
 	answer, err := client.Do(request)
 	if err != nil {
 		return wrap(err)
