@@ -16,6 +16,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
+	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/policystore"
 )
 
@@ -33,13 +34,15 @@ type OIDC struct {
 	GroupsClaim string
 	// Scopes are asked for beside openid, profile and email, for providers that want one for groups.
 	Scopes []string
-	// Client talks to the provider. Default http.DefaultClient.
+	// Client talks to the provider. Default: http.DefaultTransport, but an HTTP/2 connection that is dead is given up within 30 s. Without
+	// a Timeout, a request may take 10 s.
 	Client *http.Client
 }
 
 const (
 	loginCookie = "__Host-tenet-login"
 	loginTime   = 10 * time.Minute
+	askTime     = 10 * time.Second // how long a request to the provider may take: all who sign in wait for the same one for its keys
 )
 
 // people signs people in.
@@ -71,7 +74,9 @@ func newPeople(ctx context.Context, o *OIDC) (*people, error) {
 	}
 	p := &people{options: *o}
 	p.options.GroupsClaim = cmp.Or(p.options.GroupsClaim, "groups")
-	p.options.Client = cmp.Or(p.options.Client, http.DefaultClient)
+	client := *cmp.Or(p.options.Client, &http.Client{Transport: netguard.Checked()})
+	client.Timeout = cmp.Or(client.Timeout, askTime)
+	p.options.Client = &client
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, p.options.Client), o.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("server: OpenID Connect: %w", err)

@@ -16,13 +16,16 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zitadel/oidc/v3/example/server/exampleop"
 	"github.com/zitadel/oidc/v3/example/server/storage"
 	"github.com/zitadel/oidc/v3/pkg/oidc"
 
+	"github.com/tenetdev/tenet/internal/testhttp"
 	"github.com/tenetdev/tenet/policystore"
 )
 
@@ -195,6 +198,53 @@ func TestO3AMissingOptionOfOpenIDConnectIsNamed(t *testing.T) {
 			t.Errorf("without %s: %v", name, err)
 		}
 	}
+}
+
+// TestS5AProviderThatHangsKeepsNobodyOutForEver: all who sign in wait for the same request for its keys.
+func TestS5AProviderThatHangsKeepsNobodyOutForEver(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := &forger{t: t, url: "http://provider", key: key}
+		var hangs atomic.Value // a path
+		client := &http.Client{Transport: testhttp.Transport{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == hangs.Load() {
+				<-r.Context().Done()
+				return
+			}
+			f.ServeHTTP(w, r)
+		})}}
+		o := OIDC{
+			Issuer: f.url, ClientID: "tenet", BaseURL: "https://tenet.example.com", Client: client,
+			Groups: map[string][]policystore.Scope{"ops": {policystore.ScopeRead}},
+		}
+		hangs.Store("/.well-known/openid-configuration")
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := newPeople(ctx, &o); err == nil || time.Since(begun) > time.Minute {
+			t.Errorf("the server starts after %v: %v", time.Since(begun), err)
+		}
+		hangs.Store("/keys")
+		p, err := newPeople(ctx, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []bool{false, true} {
+			begun, _ := p.begin("/")
+			f.claims = map[string]any{
+				"iss": f.url, "sub": "7", "aud": "tenet", "exp": time.Now().Add(time.Hour).Unix(), "nonce": begun.Nonce, "groups": []string{"ops"},
+			}
+			ctx, cancel := context.WithTimeout(ctx, callTime)
+			if _, err := p.finish(ctx, begun, "c"); (err == nil) != want {
+				t.Errorf("signed in %t: %v", want, err)
+			}
+			cancel()
+			hangs.Store("")
+		}
+	})
 }
 
 // TestS5ABaseURLThatIsNotAnAddressIsRefused: providers would send nobody back to it.
