@@ -87,7 +87,7 @@ func padded(n int) string {
 // TestS6ARequestThatIsCutOffIsNotTheServersFault, with a key and without.
 func TestS6ARequestThatIsCutOffIsNotTheServersFault(t *testing.T) {
 	e := newEnv(t, nil)
-	for path, want := range map[string]string{"/v1/jobs/search": "408", "/v1/jobs": "400"} {
+	for _, path := range []string{"/v1/jobs/search", "/v1/jobs", "/v1/documents/mail/reports"} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(e.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestS6ARequestThatIsCutOffIsNotTheServersFault(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer, _ := io.ReadAll(conn)
-		if text := string(answer); !strings.HasPrefix(text, "HTTP/1.1 "+want) || !strings.Contains(text, "problem+json") {
+		if text := string(answer); !strings.HasPrefix(text, "HTTP/1.1 408") || !strings.Contains(text, "problem+json") {
 			t.Errorf("%s: %s", path, text)
 		}
 	}

@@ -62,6 +62,8 @@ const defaultMaxBody = 1 << 20
 // next request runs it again: call such a store under [context.WithoutCancel].
 //
 //	no key, a bad key             400
+//	the body is cut off           408; the handler did not run
+//	the body is too large         413
 //	another request with the key  422; another method, path, query, Content-Type or body
 //	in flight                     409, Retry-After
 //	outcome unknown               409
@@ -105,7 +107,7 @@ func (o *IdempotencyOptions) serve(guard *idempotency.Guard, next http.Handler, 
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return &problem{status: http.StatusRequestEntityTooLarge, name: "body-too-large", detail: fmt.Sprintf("the body may have %d bytes", o.MaxBody)}
 		}
-		return &problem{status: http.StatusBadRequest, name: "unreadable-body", detail: "the body could not be read"}
+		return &problem{status: http.StatusRequestTimeout, name: "unreadable-body", detail: "the body did not arrive completely; send the request again"}
 	}
 	effect := idempotency.Effect[*answer]{Request: o.request(r, key, body), Codec: answers{}}
 	outcome := idempotency.Once(r.Context(), guard, effect, func(ctx context.Context) (*answer, error) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -201,6 +202,21 @@ func TestI7InFlightIsAConflictWithAWait(t *testing.T) {
 	}
 	if first := <-done; first.Status != http.StatusOK {
 		t.Errorf("%+v", first)
+	}
+}
+
+// TestI7ABodyThatIsCutOffMayBeSentAgain: the status is one after which clients do, and the key is free.
+func TestI7ABodyThatIsCutOffMayBeSentAgain(t *testing.T) {
+	s := newShop(t, tenethttp.IdempotencyOptions{})
+	r := httptest.NewRequest(http.MethodPost, "/orders", iotest.ErrReader(io.ErrUnexpectedEOF))
+	r.Header.Set(tenethttp.HeaderIdempotencyKey, "k")
+	w := httptest.NewRecorder()
+	s.Config.Handler.ServeHTTP(w, r)
+	if w.Code != http.StatusRequestTimeout || w.Header().Get("Content-Type") != "application/problem+json" || s.runs.Load() != 0 {
+		t.Errorf("%d %s, %d runs", w.Code, w.Body, s.runs.Load())
+	}
+	if got := s.send(t, "POST", "a", "k"); got.Status != http.StatusCreated || got.Replayed != "" {
+		t.Errorf("sent again: %+v", got)
 	}
 }
 

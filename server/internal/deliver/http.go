@@ -231,7 +231,7 @@ func (h *Hub) ServeReport(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		problem(w, http.StatusBadRequest, "the body could not be read")
+		problem(w, http.StatusRequestTimeout, "the body did not arrive completely") // the client sends the report again
 		return
 	}
 	report, err := protocol.ReadReport(data)

@@ -207,7 +207,7 @@ func TestS9BadReportsAreRefused(t *testing.T) {
 			{"invalid JSON", "shop", strings.NewReader(`{`), http.StatusUnprocessableEntity},
 			{"no client", "shop", strings.NewReader(`{"session":"s","applied":1,"staleness":0,"sequence":1}`), http.StatusUnprocessableEntity},
 			{"too large", "shop", strings.NewReader(strings.Repeat(" ", protocol.MaxReport+1)), http.StatusRequestEntityTooLarge},
-			{"cut off or too slow", "shop", iotest.ErrReader(io.ErrUnexpectedEOF), http.StatusBadRequest},
+			{"cut off or too slow", "shop", iotest.ErrReader(io.ErrUnexpectedEOF), http.StatusRequestTimeout},
 		} {
 			q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", test.body)
 			q.SetPathValue("name", test.document)
