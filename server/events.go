@@ -25,7 +25,7 @@ const (
 
 func (s *Server) eventRoutes() {
 	o := group{tag: "Events", scope: policystore.ScopeRead}.route(http.MethodGet, "/v1/events", "events", "Stream counters, transitions of jobs, and signs of change")
-	o.Description = "Server-sent events. stats has the counters of GET /v1/stats, sent at first and when they change. transition has a job_transition event of the audit log, written by workers that record there; its ID is a cursor, from which a stream goes on after Last-Event-ID, or from the end of the log where the log does not reach as far. pulse has a number for each of jobs, documents, audit and clients, which grows when something there has changed: sent at first, and then at most once a second. Numbers of different servers cannot be compared."
+	o.Description = "Server-sent events. stats has the counters of GET /v1/stats, sent at first and when they change. transition has a job_transition event of the audit log, written by workers that record there; its ID is a cursor, from which a stream goes on after Last-Event-ID, or from the end of the log where the log does not reach as far; so does an open stream when the log is restored from a backup. pulse has a number for each of jobs, documents, audit and clients, which grows when something there has changed: sent at first, and then at most once a second. Numbers of different servers cannot be compared."
 	o.Parameters = []*huma.Param{
 		queryParameter("topics", "Some of stats, transitions and pulse, separated by commas; stats,transitions if absent. Tokens that are bound to queues or documents may not have transitions.", &huma.Schema{Type: huma.TypeString}),
 		{Name: "Last-Event-ID", In: "header", Description: "The ID of the last transition that was received.", Schema: &huma.Schema{Type: huma.TypeString}},
@@ -56,6 +56,7 @@ func parseTopics(text string) (t topics, err error) {
 
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	who, after := callerOf(r.Context()), r.Header.Get("Last-Event-ID")
+	restored, _ := s.feed.restored() // before the log's end is looked for
 	want, err := parseTopics(r.URL.Query().Get("topics"))
 	err = cmp.Or(err, checkAfter(after))
 	if want.transitions {
@@ -79,7 +80,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	f := &stream{feed: s.feed, who: who, topics: want, position: positionOf(after), control: http.NewResponseController(w), out: w}
+	f := &stream{feed: s.feed, who: who, topics: want, position: positionOf(after), restored: restored, control: http.NewResponseController(w), out: w}
 	f.run(r.Context(), s.Closing())
 }
 
@@ -89,6 +90,7 @@ type stream struct {
 	who  *caller
 	topics
 	position int64  // of the last transition
+	restored int    // times the log was found to be an older one; position is in that log
 	last     []byte // counters that were sent
 	pulse    *api.Pulse
 	sent     time.Time
@@ -150,6 +152,9 @@ func (f *stream) sendOrBeat(text []byte) error {
 
 // newTransitions returns the transitions since the last ones. Those that the feed no longer has it sends, as they are read from the store.
 func (f *stream) newTransitions(ctx context.Context) ([]transition, error) {
+	if times, end := f.feed.restored(); times != f.restored {
+		f.restored, f.position = times, end
+	}
 	for !f.feed.server.draining() {
 		list, to, ok := f.feed.after(f.position)
 		if ok {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,6 +139,50 @@ func TestS7AStreamAfterAnEventOfALostLogBeginsAtTheEnd(t *testing.T) {
 	if first := next(t, events, "transition"); !strings.Contains(first[2], `"since"`) {
 		t.Errorf("%q", first)
 	}
+}
+
+// shifted is an audit log in which by events come first.
+type shifted struct {
+	AuditStore
+	by *atomic.Int64
+}
+
+// Tail implements audit.Tailer.
+func (s shifted) Tail(ctx context.Context) (string, error) {
+	tail, err := audit.Tail(ctx, s.AuditStore)
+	return cursorOf(positionOf(tail) + s.by.Load()), err
+}
+
+func (s shifted) Read(ctx context.Context, after string, visit func(string, []byte) error) error {
+	by := s.by.Load()
+	return s.AuditStore.Read(ctx, cursorOf(max(positionOf(after)-by, 0)), func(cursor string, line []byte) error {
+		return visit(cursorOf(positionOf(cursor)+by), line)
+	})
+}
+
+// TestS7AnOpenStreamGoesOnAfterTheLogWasRestored from a backup, in which the events have lower numbers.
+func TestS7AnOpenStreamGoesOnAfterTheLogWasRestored(t *testing.T) {
+	var by atomic.Int64
+	by.Store(100)
+	inBubble(t, func(o *Options) { o.Audit = shifted{o.Audit, &by} }, func(t *testing.T, e *env) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		events := e.events(ctx, "?topics=transitions", "")
+		for _, work := range []string{"before", "since"} {
+			time.Sleep(2 * eventEvery)
+			event := audit.Event{Type: audit.JobTransition, Surface: "job", WorkID: work, From: "ready", To: "running"}
+			if err := e.options.Log.Record(t.Context(), event); err != nil {
+				t.Fatal(err)
+			}
+			if got := next(t, events, "transition"); !strings.Contains(got[2], work) {
+				t.Errorf("%q instead of %s", got, work)
+			}
+			by.Store(0)
+		}
+		cancel()
+		for range events { // until the end
+		}
+	})
 }
 
 // TestS7ASilentStreamStaysOpen: with HTTP/2, a write deadline ends a stream on which nothing is written.

@@ -122,7 +122,7 @@ func (f *feed) look(ctx context.Context) {
 	if want.transitions {
 		recent.read(ctx, f.server.options.Audit)
 	} else {
-		recent = ring{}
+		recent = ring{restored: recent.restored, end: recent.end}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,6 +166,13 @@ func (f *feed) after(position int64) (list []transition, to int64, ok bool) {
 	return f.recent.after(position)
 }
 
+// restored returns how often the log was found to be an older one, and where it ended then.
+func (f *feed) restored() (times int, end int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.recent.restored, f.recent.end
+}
+
 // transition is an event of the audit log as streams write it.
 type transition struct {
 	position int64
@@ -178,6 +185,8 @@ type ring struct {
 	from, to int64
 	list     []transition // never changed in place: readers share it
 	size     int
+	restored int   // how often the log was found to end before to, as one restored from a backup does
+	end      int64 // where it ended then
 }
 
 func (r *ring) after(position int64) (list []transition, to int64, ok bool) {
@@ -201,6 +210,7 @@ func (r *ring) read(ctx context.Context, source audit.Source) {
 		r.to, r.begun = positionOf(tail), true
 		r.from = r.to
 	}
+	before := r.to
 	for range readsAtOnce {
 		n, err := eachTransition(ctx, source, r.to, func(t transition) {
 			if r.to = t.position; t.text != nil {
@@ -214,6 +224,12 @@ func (r *ring) read(ctx context.Context, source audit.Source) {
 	for r.size > maxRing {
 		r.from, r.size = r.list[0].position, r.size-len(r.list[0].text)
 		r.list = r.list[1:]
+	}
+	if tailer, ok := source.(audit.Tailer); ok && r.to == before {
+		tail, err := tailer.Tail(ctx)
+		if end := positionOf(tail); err == nil && end < r.to {
+			*r = ring{begun: true, from: end, to: end, restored: r.restored + 1, end: end}
+		}
 	}
 }
 
