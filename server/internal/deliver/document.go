@@ -105,7 +105,8 @@ func (d *document) show(v *view) {
 	}
 }
 
-// load reads the document from the store, unless it has already seen this or a newer version of it with these keys.
+// load reads the document from the store, unless it has already seen this version of it with these keys. A lower version comes from a
+// store that was restored from a backup.
 func (d *document) load(ctx context.Context, store policystore.Documents, keys *keyring.Keys) error {
 	d.loading.Lock()
 	defer d.loading.Unlock()
@@ -114,7 +115,7 @@ func (d *document) load(ctx context.Context, store policystore.Documents, keys *
 		return err
 	}
 	old := d.view.Load()
-	if old != nil && state.Version <= old.Version && keys.Version == old.keys {
+	if old != nil && state.Version == old.Version && keys.Version == old.keys {
 		return nil
 	}
 	if state.Current == 0 {

@@ -35,6 +35,15 @@ type broken struct {
 	mute atomic.Bool // evidence is stored, but the answer is lost
 	busy atomic.Bool // evidence takes 20 ms
 	adds atomic.Int64
+
+	backup atomic.Pointer[policystore.Store] // if set, documents are read from it: the store was restored
+}
+
+func (s *broken) restored() policystore.Store {
+	if backup := s.backup.Load(); backup != nil {
+		return *backup
+	}
+	return s.Store
 }
 
 var errDown = errors.New("the store is down")
@@ -50,14 +59,14 @@ func (s *broken) Documents(ctx context.Context, after string, limit int) ([]poli
 	if err := s.fault(); err != nil {
 		return nil, err
 	}
-	return s.Store.Documents(ctx, after, limit)
+	return s.restored().Documents(ctx, after, limit)
 }
 
 func (s *broken) Document(ctx context.Context, name string) (policystore.Document, error) {
 	if err := s.fault(); err != nil {
 		return policystore.Document{}, err
 	}
-	return s.Store.Document(ctx, name)
+	return s.restored().Document(ctx, name)
 }
 
 func (s *broken) Revision(ctx context.Context, name string, number int64) (policystore.Revision, error) {
@@ -68,7 +77,7 @@ func (s *broken) Revision(ctx context.Context, name string, number int64) (polic
 		<-ctx.Done()
 		return policystore.Revision{}, ctx.Err()
 	}
-	return s.Store.Revision(ctx, name, number)
+	return s.restored().Revision(ctx, name, number)
 }
 
 func (s *broken) SaveClients(ctx context.Context, list []policystore.Client) error {

@@ -12,10 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/internal/deliver"
+	"github.com/tenetdev/tenet/server/internal/documents"
 	"github.com/tenetdev/tenet/server/internal/keyring"
 )
 
@@ -299,6 +301,32 @@ func TestS9ADocumentThatCannotBeReadLeavesTheOthersAlone(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if got := p.revision(p.get("lost")); got != 2 {
 			t.Errorf("revision %d once it can be read", got)
+		}
+	})
+}
+
+// TestS9WhatARestoredStoreHasIsDelivered: its documents have changed less often than those that the hub knows.
+func TestS9WhatARestoredStoreHasIsDelivered(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		for attempts := range 3 {
+			p.publish("shop", attempts+1, nil)
+		}
+		if got := p.revision(p.get("shop")); got != 3 {
+			t.Errorf("revision %d", got)
+		}
+		backup := memory.Open()
+		defer backup.Close()
+		var store policystore.Store = backup.Policies()
+		for attempts := range 2 {
+			change := documents.Change{Name: "shop", Base: documents.AnyBase}
+			if _, err := documents.New(store, nil).Publish(t.Context(), change, body(attempts+1), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.store.backup.Store(&store)
+		time.Sleep(time.Minute)
+		if got := p.revision(p.get("shop")); got != 2 {
+			t.Errorf("revision %d after the store was restored", got)
 		}
 	})
 }
