@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,8 +24,11 @@ func DecisionLogFlag(cmd *cobra.Command) *string {
 	return LogFlag(cmd, "record every decision here before it takes effect")
 }
 
-// CloseTime is how long a command waits for its audit log at its end.
-const CloseTime = 30 * time.Second
+// CloseTime is how long a command waits for its audit log at its end, and fullTime where the disk is full, which waiting does not mend.
+const (
+	CloseTime = 30 * time.Second
+	fullTime  = 2 * time.Second // enough for one more attempt
+)
 
 // Log opens the audit log of --audit, which fails closed, and creates a missing file. closeLog closes it and its sink, and
 // returns an error if events could not be stored.
@@ -55,7 +59,11 @@ func LogOn(ctx context.Context, a *cli.App, sink audit.Sink, closeSink func() er
 		return nil, nil, errors.Join(err, closeSink())
 	}
 	return log, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTime)
+		within := CloseTime
+		if failing := log.Stats().Failing; errors.Is(failing, syscall.ENOSPC) || errors.Is(failing, syscall.EDQUOT) {
+			within = fullTime
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 		defer cancel()
 		return errors.Join(log.Close(ctx), closeSink())
 	}, nil
