@@ -400,47 +400,63 @@ func TestA4ImpossibleRecordedOutcomes(t *testing.T) {
 	}
 }
 
-// TestA3HeadsOfASegmentAreSavedBeforeTheNextBegins: a segment may be moved away as soon as another follows it, also where the disk
-// was full in between, and where the sink was opened again.
+// TestA3HeadsOfASegmentAreSavedBeforeTheNextBegins: a file may be moved away as soon as it is renamed, also where the disk was full
+// in between, and where the process died between the two.
 func TestA3HeadsOfASegmentAreSavedBeforeTheNextBegins(t *testing.T) {
-	for _, reopened := range []bool{false, true} {
-		path := filepath.Join(t.TempDir(), "audit.jsonl")
-		sink := openFile(t, path, FileOptions{MaxSize: 1})
-		entry := func(seq uint64) []Entry {
-			return []Entry{{Event: &Event{ChainID: "c", Seq: seq, Hash: "h"}, Line: fmt.Appendf(nil, `{"chain_id":"c","hash":"h","seq":%d}`, seq)}}
-		}
-		if err := sink.Append(bg, entry(1)); err != nil {
-			t.Fatal(err)
-		}
-		heads := sink.names.heads()
-		if err := os.Mkdir(heads, 0o700); err != nil { // nothing can be written there
-			t.Fatal(err)
-		}
-		_, err := sink.Segment(bg)
-		if err := errors.Join(err, sink.Append(bg, entry(2))); err == nil {
-			t.Error("the next segment began before the heads were saved")
-		}
-		if err := os.Remove(heads); err != nil {
-			t.Fatal(err)
-		}
-		if reopened {
-			if err := sink.Close(); err != nil {
+	entry := func(seq uint64) []Entry {
+		return []Entry{{Event: &Event{ChainID: "c", Seq: seq, Hash: "h"}, Line: fmt.Appendf(nil, `{"chain_id":"c","hash":"h","seq":%d}`, seq)}}
+	}
+	for name, rotate := range map[string]func(t *testing.T, sink *FileSink) *FileSink{
+		"a full disk": func(t *testing.T, sink *FileSink) *FileSink {
+			heads := sink.names.heads()
+			if err := os.Mkdir(heads, 0o700); err != nil { // nothing can be written there
 				t.Fatal(err)
 			}
-			sink = openFile(t, path, FileOptions{MaxSize: 1})
-		}
-		if err := sink.Append(bg, entry(2)); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(os.Remove(sink.names.rotated(1)), sink.Close()); err != nil {
-			t.Fatal(err)
-		}
-		saved, err := namesOf(path).saved()
-		if err != nil || saved.Segment != 2 || len(saved.Heads) != 1 || saved.Heads[0].Seq != 1 {
-			t.Errorf("reopened %t: saved heads %+v: %v", reopened, saved, err)
-		}
-		if n, err := namesOf(path).current(); err != nil || n != 2 {
-			t.Errorf("reopened %t: the current segment is %d after the first was moved away: %v", reopened, n, err)
-		}
+			if n, err := sink.Segment(bg); err == nil || n != 1 {
+				t.Errorf("segment %d, %v", n, err)
+			}
+			if sink.Append(bg, entry(2)) == nil {
+				t.Error("nothing says that the heads cannot be saved")
+			}
+			if list, err := sink.names.ended(); err != nil || len(list) > 0 {
+				t.Errorf("files %v could be moved away before their heads were saved: %v", list, err)
+			}
+			if err := os.Remove(heads); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := sink.Segment(bg); err != nil || n != 2 {
+				t.Errorf("with room: segment %d, %v", n, err)
+			}
+			return sink
+		},
+		"a kill": func(t *testing.T, sink *FileSink) *FileSink {
+			path := sink.names.path
+			if err := errors.Join(sink.Close(), os.Rename(path, sink.names.rotated(1))); err != nil {
+				t.Fatal(err)
+			}
+			return openFile(t, path, FileOptions{MaxSize: 1})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "audit.jsonl")
+			sink := openFile(t, path, FileOptions{MaxSize: 1})
+			if err := sink.Append(bg, entry(1)); err != nil {
+				t.Fatal(err)
+			}
+			sink = rotate(t, sink)
+			if err := sink.Append(bg, entry(2)); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.Remove(sink.names.rotated(1)), sink.Close()); err != nil {
+				t.Fatal(err)
+			}
+			saved, err := namesOf(path).saved()
+			if err != nil || saved.Segment != 2 || len(saved.Heads) != 1 || saved.Heads[0].Seq != 1 {
+				t.Errorf("saved heads %+v: %v", saved, err)
+			}
+			if n, err := namesOf(path).current(); err != nil || n != 2 {
+				t.Errorf("the current segment is %d after the first was moved away: %v", n, err)
+			}
+		})
 	}
 }

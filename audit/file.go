@@ -126,6 +126,9 @@ func (s *FileSink) Segment(context.Context) (uint64, error) {
 	if err := s.file.Sync(); err != nil {
 		return s.segment, err
 	}
+	if err := s.saveHeads(); err != nil { // first, as the file may be moved away once it is renamed
+		return s.segment, err
+	}
 	if err := os.Rename(s.names.path, s.names.rotated(s.segment)); err != nil {
 		return s.segment, err
 	}

@@ -54,7 +54,8 @@ func (n fileNames) ended() ([]uint64, error) {
 	return list, nil
 }
 
-// savedHeads is the content of the heads file: the heads of all chains in the segments before Segment.
+// savedHeads is the content of the heads file: the heads of all chains in the segments before Segment, and
+// perhaps of Segment itself.
 type savedHeads struct {
 	Segment uint64 `json:"segment"`
 	Heads   []Head `json:"heads"`
