@@ -60,7 +60,8 @@ func (h *Health) Address() string { return h.listener.Addr().String() }
 // Serve serves until close is called. When ctx is done the process is no longer ready.
 func (h *Health) Serve(ctx context.Context, live, ready probe) {
 	h.server = &http.Server{
-		Handler: h.handler(ctx, live, ready), ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelWarn),
+		Handler: h.handler(ctx, live, ready), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelWarn),
 	}
 	h.served = make(chan error, 1)
 	go func() { h.served <- h.server.Serve(h.listener) }()
