@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/params"
 )
@@ -52,12 +54,15 @@ func (a *Audit) pages(ctx context.Context, query url.Values, cursor string, f fu
 			query.Set(parameter, cursor)
 		}
 		n, last, err := a.page(ctx, query, f)
-		if err != nil || n == 0 {
+		if _, cutOff := errors.AsType[*cutOffError](err); n == 0 || err != nil && !cutOff {
 			return err
 		}
 		cursor = last
 	}
 }
+
+// cutOffError is the error of an answer that did not arrive completely, as when f takes longer than the server waits for its reader.
+type cutOffError struct{ error }
 
 // page reads some lines and returns their number and the last cursor.
 func (a *Audit) page(ctx context.Context, query url.Values, f func(cursor string, line []byte) error) (n int, last string, err error) {
@@ -71,6 +76,9 @@ func (a *Audit) page(ctx context.Context, query url.Values, f func(cursor string
 	for lines.Scan() {
 		var line api.AuditLine
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			if lines.Err() != nil {
+				break // in the middle of the line
+			}
 			return n, last, fmt.Errorf("client: the audit log: %w", err)
 		}
 		text := []byte(line.Event)
@@ -84,7 +92,10 @@ func (a *Audit) page(ctx context.Context, query url.Values, f func(cursor string
 			return n, last, err
 		}
 	}
-	return n, last, lines.Err()
+	if err := lines.Err(); err != nil {
+		return n, last, &cutOffError{fmt.Errorf("client: the audit log: %w", netguard.Cause(err))}
+	}
+	return n, last, nil
 }
 
 // AuditQuery selects events. All that is given holds; empty fields select all.

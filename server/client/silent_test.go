@@ -2,8 +2,10 @@ package client_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -61,6 +63,36 @@ func TestAnAnswerThatBreaksOffIsGivenUpAfterAMinute(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAReaderOfTheAuditLogMayTakeItsTime: the server does not wait for ever for it to take an answer, and cuts the answer off.
+func TestAReaderOfTheAuditLogMayTakeItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const all = 5
+		cut := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute))
+			after, _ := strconv.Atoi(r.URL.Query().Get("after"))
+			for at := after + 1; at <= all; at++ {
+				if _, err := fmt.Fprintf(w, `{"cursor":"%d","event":{"n":`, at); err != nil {
+					return
+				}
+				_, _ = fmt.Fprintf(w, "%d}}\n", at)
+			}
+		})
+		c, err := client.New(client.Options{URL: "http://server", HTTP: &http.Client{Transport: testhttp.Transport{Handler: cut}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		err = c.Audit().Read(t.Context(), "", func(cursor string, line []byte) error {
+			got = append(got, cursor+string(line))
+			time.Sleep(2 * time.Minute)
+			return nil
+		})
+		if want := `1{"n":1} 2{"n":2} 3{"n":3} 4{"n":4} 5{"n":5}`; err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s, %v", got, err)
+		}
+	})
 }
 
 // TestJ24AWatchAsksLessOftenWhileItsStreamsEndAtOnce: also where something else than a server answers.
