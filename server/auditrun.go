@@ -23,6 +23,7 @@ const (
 	replayedLines = 5_000
 	maxRunState   = 64 << 20 // of the state in a cursor, unpacked
 	auditRuns     = 2        // at a time, which bounds the memory for their states
+	auditRunWait  = 10 * time.Second
 )
 
 func (s *Server) auditRunRoutes() {
@@ -39,11 +40,15 @@ func (s *Server) auditRunRoutes() {
 
 type auditRun[B any] struct{ Body B }
 
-// beginAuditRun waits until fewer than auditRuns requests verify or replay.
+// beginAuditRun waits until fewer than auditRuns requests verify or replay, so long that there is time left for this one.
 func (s *Server) beginAuditRun(ctx context.Context) (end func(), err error) {
+	late := time.NewTimer(auditRunWait)
+	defer late.Stop()
 	select {
 	case s.limits.auditRuns <- struct{}{}:
 		return func() { <-s.limits.auditRuns }, nil
+	case <-late.C:
+		return nil, refusal(http.StatusServiceUnavailable, "others verify or replay the log", "try again after the time in Retry-After").retryIn(awayTime)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,4 +162,20 @@ func TestU2FewRequestsVerifyOrReplayAtATime(t *testing.T) {
 	if len(e.server.limits.auditRuns) != auditRuns-1 {
 		t.Errorf("%d runs are left", len(e.server.limits.auditRuns))
 	}
+}
+
+// TestU2ARequestThatHasWaitedForOthersIsNotToldOfAnOutage of the store, nor is the log.
+func TestU2ARequestThatHasWaitedForOthersIsNotToldOfAnOutage(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, e *env) {
+		for range auditRuns {
+			e.server.limits.auditRuns <- struct{}{}
+		}
+		r := e.do(call{method: http.MethodPost, path: "/v1/audit/verify", body: api.AuditVerify{}})
+		if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" || !strings.Contains(r.body, "others verify or replay") {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+		if strings.Contains(e.log.String(), "did not answer") {
+			t.Error(e.log)
+		}
+	})
 }
