@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,13 +198,6 @@ func TestFileFirstLoadMustSucceed(t *testing.T) {
 	var broken *policyfile.Error
 	if !errors.As(err, &broken) || len(broken.Faults) != 2 {
 		t.Errorf("broken file: %v", err)
-	}
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := NewFile(pipe, o); err == nil {
-		t.Error("a pipe was accepted")
 	}
 }
 

@@ -2,9 +2,7 @@ package controlplane
 
 import (
 	"net/http"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -61,14 +59,4 @@ func TestRemoteSaysThatAnAnswerIsNoRedirect(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-}
-
-func TestO2ACacheThatIsNoRegularFileIsRefused(t *testing.T) {
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := newCache(pipe, "x").load(); err == nil {
-		t.Error("a pipe was read")
-	}
 }
