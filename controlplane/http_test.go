@@ -2,8 +2,10 @@ package controlplane
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -116,4 +119,43 @@ func TestRemoteOverSockets(t *testing.T) {
 		t.Fatalf("a redirect was followed: %v", err)
 	}
 	contains(t, err.Error(), "302", "redirects are not followed", other.URL+"/policies/user-service/GetUser")
+}
+
+// lateBody arrives as the time for the request runs out.
+type lateBody struct {
+	io.Reader
+	ended <-chan struct{}
+}
+
+func (b lateBody) Read(p []byte) (int, error) {
+	<-b.ended
+	return b.Reader.Read(p)
+}
+
+func (lateBody) Close() error { return nil }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestS4AnAnswerThatComesAsItsTimeEndsIsAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := protocol.Envelope{Document: "shop", Revision: 1, Body: "version: 1\n"}
+		e.Sign(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+		encoded, err := e.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: lateBody{bytes.NewReader(encoded), r.Context().Done()}}, nil
+		})}
+		getter, err := newGetter(RemoteOptions{URL: "http://server", Client: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newFollower(ServerOptions{Document: "shop"}, getter, newReports(nil, nil))
+		if _, err := f.get(t.Context(), 0); err != nil || f.trust.Newest() == nil {
+			t.Errorf("%v", err)
+		}
+	})
 }

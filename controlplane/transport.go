@@ -128,7 +128,7 @@ func (f *follower) get(ctx context.Context, longest time.Duration) (pause time.D
 		headers.Set("Prefer", protocol.FormatWait(longest))
 	}
 	answer, err := f.getter.fetch(within, protocol.LivePath(f.o.Document), headers, protocol.MaxEnvelope)
-	if status, ok := errors.AsType[*statusError](err); within.Err() != nil || ok && status.status == http.StatusGatewayTimeout {
+	if status, ok := errors.AsType[*statusError](err); err != nil && within.Err() != nil || ok && status.status == http.StatusGatewayTimeout {
 		return 0, &unsuitableError{err}
 	}
 	if err != nil {
