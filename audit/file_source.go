@@ -73,6 +73,24 @@ func (s *FileSource) Read(ctx context.Context, after string, f func(cursor strin
 	}
 }
 
+// Tail implements [Tailer]. Between the end of a file and the first line of the next it returns the beginning of the next.
+func (s *FileSource) Tail(context.Context) (cursor string, err error) {
+	n, err := s.names.current()
+	if err != nil {
+		return "", fmt.Errorf("audit: %w", err)
+	}
+	segment, err := s.open(n)
+	if err != nil {
+		return "", fmt.Errorf("audit: %w", err)
+	}
+	if segment.File == nil {
+		return position{segment: segment.number}.String(), nil
+	}
+	defer segment.Close()
+	end, err := files.EndOfLines(segment.File)
+	return position{segment.number, end}.String(), err
+}
+
 // segmentFile is an open segment.
 type segmentFile struct {
 	*os.File // nil if nothing has been written to the segment yet

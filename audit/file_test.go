@@ -122,6 +122,27 @@ func TestA3FileIsReadAcrossRotation(t *testing.T) {
 	}
 }
 
+func TestTheTailOfFilesIsTheirEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	sink := openFile(t, path, FileOptions{})
+	logTo(t, sink, 5)
+	source := NewFileSource(path)
+	last := ""
+	if err := source.Read(bg, "", func(cursor string, _ []byte) error { last = cursor; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if tail, err := source.Tail(bg); err != nil || tail != last {
+		t.Errorf("%q instead of %q, %v", tail, last, err)
+	}
+	sink.options.MaxSize = 1
+	if _, err := sink.Segment(bg); err != nil {
+		t.Fatal(err)
+	}
+	if tail, err := source.Tail(bg); err != nil || tail != (position{sink.segment, 0}).String() {
+		t.Errorf("%q at the beginning of a file, %v", tail, err)
+	}
+}
+
 func TestA3AFileContinuesAfterReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	var want []Head

@@ -113,6 +113,10 @@ func TestU2AnAnswerThatBreaksOffIsNotTheBeginningOfTheLog(t *testing.T) {
 	if seen != 3 {
 		t.Errorf("%d of 3 events", seen)
 	}
+	want, _ := audit.Tail(t.Context(), e.options.Audit)
+	if tail, err := c.Audit().Tail(t.Context()); err != nil || tail != want {
+		t.Errorf("the last line is %q, not %q: %v", want, tail, err)
+	}
 }
 
 // TestA2TheServersOwnKeysAreOnRecord checks that each action under an Idempotency-Key is an event.

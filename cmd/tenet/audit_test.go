@@ -8,6 +8,7 @@ import (
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -108,6 +109,54 @@ func TestTailFollowsUntilItIsStopped(t *testing.T) {
 	if !lines.Scan() || !strings.Contains(lines.Text(), "second.Key") {
 		t.Fatalf("the next event is %q", lines.Text())
 	}
+	cancel(command.Interrupt{Signal: syscall.SIGINT})
+	if code := <-ended; code != 130 || lines.Scan() {
+		t.Errorf("code %d, then %q", code, lines.Text())
+	}
+}
+
+// TestTailGoesOnAfterTheLogWasRestored from a backup, and does not end while there is no log.
+func TestTailGoesOnAfterTheLogWasRestored(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.jsonl")
+	run := func(key string) { succeed(t, "run", "--key", key, "--audit", "file:"+log, "--", "true") }
+	run("first.Key")
+	backup, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("second.Key")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	out, printed := io.Pipe()
+	errs, warned := io.Pipe()
+	ended := make(chan int)
+	go func() {
+		p := cli.Program{
+			Args:  []string{"audit", "tail", log, "-n", "1", "--type", "call_succeeded"},
+			Stdin: strings.NewReader(""), Stdout: printed, Stderr: warned, AddCommands: addCommands,
+		}
+		code := p.Run(ctx)
+		_ = errors.Join(printed.Close(), warned.Close())
+		ended <- code
+	}()
+	lines, warnings := bufio.NewScanner(out), bufio.NewScanner(errs)
+	next := func(from *bufio.Scanner, want string) {
+		t.Helper()
+		if !from.Scan() || !strings.Contains(from.Text(), want) {
+			t.Fatalf("%q, want %s", from.Text(), want)
+		}
+	}
+	next(lines, "second.Key")
+	if err := os.Remove(log); err != nil {
+		t.Fatal(err)
+	}
+	next(warnings, "no such file")
+	if err := os.WriteFile(log, backup, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next(warnings, "can be read again")
+	next(warnings, "was replaced")
+	run("third.Key")
+	next(lines, "third.Key")
 	cancel(command.Interrupt{Signal: syscall.SIGINT})
 	if code := <-ended; code != 130 || lines.Scan() {
 		t.Errorf("code %d, then %q", code, lines.Text())

@@ -22,6 +22,7 @@ type Audit struct{ client *Client }
 var (
 	_ audit.Source = (*Audit)(nil)
 	_ audit.Finder = (*Audit)(nil)
+	_ audit.Tailer = (*Audit)(nil)
 )
 
 const (
@@ -119,6 +120,15 @@ func (a *Audit) Newest(ctx context.Context, q AuditQuery) (list []api.AuditLine,
 		last = ""
 	}
 	return list, last, err
+}
+
+// Tail implements audit.Tailer. It fails for a server whose log cannot be read backwards.
+func (a *Audit) Tail(ctx context.Context) (cursor string, err error) {
+	list, _, err := a.Newest(ctx, AuditQuery{Limit: 1})
+	if len(list) > 0 {
+		cursor = list[0].Cursor
+	}
+	return cursor, err
 }
 
 // At returns the line of a cursor. It is empty if there is none.

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,7 +19,9 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/server/client"
 )
 
 // eventFilter selects events.
@@ -135,7 +139,10 @@ func queryCommand(a *cli.App) *cobra.Command {
 func tailCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tail [LOG]", Short: "Print the last events of a log and follow it", Args: cobra.MaximumNArgs(1),
-		Long:    "Print the last events of a log that match all given conditions, then new events as they arrive, until interrupted.",
+		Long: `Print the last events of a log that match all given conditions, then new events as they arrive, until interrupted.
+
+If the log cannot be read meanwhile, the command says so and goes on when it can be. If the log is replaced by a shorter one, such
+as a backup, it goes on with the events that are newer than those that it has read; it does not notice this for logs in NATS.`,
 		Example: "  tenet audit tail audit.jsonl -n 20\n  tenet audit tail audit.jsonl --type retry_exhausted,call_stopped --follow=false",
 	}
 	var f eventFilter
@@ -168,15 +175,20 @@ func tailCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// pollEvery is the interval at which a followed log is read.
-const pollEvery = 200 * time.Millisecond
+// Times of a followed log.
+const (
+	pollEvery   = 200 * time.Millisecond // between two reads
+	pollLongest = 5 * time.Second        // while it cannot be read
+	quietReads  = 10                     // in a row, after which the command looks whether the log was replaced
+)
 
 // tailer prints the end of a log.
 type tailer struct {
 	log     *open.AuditLog
 	filter  *eventFilter
 	printer *eventPrinter
-	cursor  string // of the last line that was read
+	cursor  string    // of the last line that was read
+	newest  time.Time // of the matching events that were read
 	left    unreadable
 }
 
@@ -185,9 +197,7 @@ func (t *tailer) last(ctx context.Context, n int) error {
 	var last [][]byte
 	err := t.log.Read(ctx, "", func(cursor string, line []byte) error {
 		t.cursor = cursor
-		_, wanted, err := t.filter.match(line)
-		t.left.add(err)
-		if !wanted || n == 0 {
+		if _, wanted := t.match(line); !wanted || n == 0 {
 			return nil
 		}
 		if len(last) == n {
@@ -209,28 +219,83 @@ func (t *tailer) last(ctx context.Context, n int) error {
 	return nil
 }
 
-// follow prints matching events as they are written, until the command is stopped.
+// match reports whether the line at the cursor is an event that is wanted.
+func (t *tailer) match(line []byte) (e audit.Event, wanted bool) {
+	e, wanted, err := t.filter.match(line)
+	t.left.add(err)
+	if wanted && e.Time.After(t.newest) {
+		t.newest = e.Time
+	}
+	return e, wanted
+}
+
+// follow prints matching events as they are written, until the command is stopped or the server refuses it.
 func (t *tailer) follow(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return cli.Exit(cli.ExitFailed) // the signal decides the exit code
-		case <-time.After(pollEvery):
-		}
+	failures := wait.Backoff{Min: pollEvery, Max: pollLongest}
+	pause, quiet := pollEvery, 0
+	for wait.For(ctx, pause) == nil {
+		from := t.cursor
+		var printed error
 		err := t.log.Read(ctx, t.cursor, func(cursor string, line []byte) error {
 			t.cursor = cursor
-			e, wanted, err := t.filter.match(line)
-			t.left.add(err)
-			if wanted {
-				return t.printer.print(&e, line)
+			if e, wanted := t.match(line); wanted {
+				printed = t.printer.print(&e, line)
 			}
-			return nil
+			return printed
 		})
 		warnUnreadable(t.printer.app, t.log, &t.left)
-		if err != nil && ctx.Err() == nil {
+		if quiet++; t.cursor != from {
+			quiet = 0
+		}
+		if quiet == quietReads {
+			t.lookForEnd(ctx)
+			quiet = 0
+		}
+		problem, refused := errors.AsType[*client.Problem](err)
+		switch {
+		case ctx.Err() != nil:
+		case printed != nil, refused && problem.Status < http.StatusInternalServerError && problem.Status != http.StatusTooManyRequests:
 			return err
+		case err != nil:
+			if failures.Failures() == 0 {
+				t.printer.app.Warn("the log cannot be read; reading again until it can be: %v", err)
+			}
+			pause = failures.Failed()
+		default:
+			if failures.Failures() > 0 {
+				t.printer.app.Warn("the log can be read again")
+			}
+			failures.Reset()
+			pause = pollEvery
 		}
 	}
+	return cli.Exit(cli.ExitFailed) // the signal decides the exit code
+}
+
+// lookForEnd goes back to the beginning of a log that ends before the cursor, without the events that were read.
+func (t *tailer) lookForEnd(ctx context.Context) {
+	tailer, ok := t.log.Source.(audit.Tailer)
+	if !ok {
+		return
+	}
+	end, err := tailer.Tail(ctx)
+	if err != nil || slices.Compare(numbers(end), numbers(t.cursor)) >= 0 {
+		return
+	}
+	t.printer.app.Warn("the log was replaced by a shorter one; going on with its events that are newer than those that were read")
+	t.cursor, t.left = "", unreadable{}
+	if next := t.newest.Add(1); next.After(t.filter.from) {
+		t.filter.from = next
+	}
+}
+
+// numbers returns those that a cursor consists of: stores number their lines, files have FILE:OFFSET.
+func numbers(cursor string) (list []uint64) {
+	for text := range strings.SplitSeq(cursor, ":") {
+		n, _ := strconv.ParseUint(text, 10, 64)
+		list = append(list, n)
+	}
+	return list
 }
 
 // eventPrinter prints each event at once, or all of them as a list at the end.
