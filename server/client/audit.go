@@ -65,6 +65,8 @@ func (a *Audit) pages(ctx context.Context, query url.Values, cursor string, f fu
 // cutOffError is the error of an answer that did not arrive completely, as when f takes longer than the server waits for its reader.
 type cutOffError struct{ error }
 
+func (e *cutOffError) Unwrap() error { return e.error }
+
 // page reads some lines and returns their number and the last cursor.
 func (a *Audit) page(ctx context.Context, query url.Values, f func(cursor string, line []byte) error) (n int, last string, err error) {
 	answer, err := a.client.send(ctx, Call{Method: http.MethodGet, Path: "/v1/audit/events", Query: query})

@@ -2,12 +2,14 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -93,6 +95,19 @@ func TestAReaderOfTheAuditLogMayTakeItsTime(t *testing.T) {
 			t.Errorf("%s, %v", got, err)
 		}
 	})
+}
+
+func TestTheErrorOfAnAnswerThatWasCutOffHasItsCause(t *testing.T) {
+	cut := roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(context.Canceled))}, nil
+	})
+	c, err := client.New(client.Options{URL: "http://server", HTTP: &http.Client{Transport: cut}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Audit().Read(t.Context(), "", func(string, []byte) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestJ24AWatchAsksLessOftenWhileItsStreamsEndAtOnce: also where something else than a server answers.
