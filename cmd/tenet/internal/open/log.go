@@ -63,7 +63,7 @@ func LogOn(ctx context.Context, a *cli.App, sink audit.Sink, closeSink func() er
 		if failing := log.Stats().Failing; errors.Is(failing, syscall.ENOSPC) || errors.Is(failing, syscall.EDQUOT) {
 			within = fullTime
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), within, fmt.Errorf("audit: gave the log up after %s", within))
 		defer cancel()
 		return errors.Join(log.Close(ctx), closeSink())
 	}, nil
