@@ -161,7 +161,7 @@ func (a *Audit) Verify(ctx context.Context, heads []audit.Head, progress func(*a
 	in := api.AuditVerify{Heads: heads}
 	for {
 		var out api.AuditVerified
-		if err := a.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/audit/verify", Body: in}, &out); err != nil || out.Ended {
+		if err := a.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/audit/verify", Body: in, Once: true}, &out); err != nil || out.Ended {
 			return out.Report, err
 		}
 		if progress != nil {
@@ -176,7 +176,7 @@ func (a *Audit) Verify(ctx context.Context, heads []audit.Head, progress func(*a
 func (a *Audit) Replay(ctx context.Context, in api.AuditReplay, progress func(api.AuditReplayed)) (out api.AuditReplayed, err error) {
 	for {
 		out = api.AuditReplayed{}
-		if err := a.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/audit/replay", Body: in}, &out); err != nil || out.Ended {
+		if err := a.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/audit/replay", Body: in, Once: true}, &out); err != nil || out.Ended {
 			return out, err
 		}
 		if progress != nil {

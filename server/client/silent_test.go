@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenetdev/tenet/internal/testhttp"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
 )
 
@@ -108,6 +109,32 @@ func TestTheErrorOfAnAnswerThatWasCutOffHasItsCause(t *testing.T) {
 	if err := c.Audit().Read(t.Context(), "", func(string, []byte) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestAVerificationOutlivesAServerThatHasNoTimeForAPart, as while others verify: the log may have many parts.
+func TestAVerificationOutlivesAServerThatHasNoTimeForAPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		busy := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if asked++; asked == 1 {
+				w.Header().Set("Retry-After", "5")
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			_, _ = io.WriteString(w, `{"ended":true}`)
+		})
+		c, err := client.New(client.Options{URL: "http://server", HTTP: &http.Client{Transport: testhttp.Transport{Handler: busy}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Audit().Verify(t.Context(), nil, nil); err != nil {
+			t.Error(err)
+		}
+		asked = 0
+		if _, err := c.Audit().Replay(t.Context(), api.AuditReplay{}, nil); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestJ24AWatchAsksLessOftenWhileItsStreamsEndAtOnce: also where something else than a server answers.
