@@ -28,8 +28,8 @@ const defaultMaxSize = 256 << 20
 
 // FileSink keeps entries as lines of JSON in a file, one event per line. At MaxSize it renames the file (audit.jsonl becomes
 // audit-000001.jsonl, the next audit-000002.jsonl) and starts a new one; old files may be moved away or deleted. Two more
-// files are in the same directory: audit.heads.json, the heads of the chains in the files before the current one, and
-// audit.lock. Only the owner can read the files.
+// files are in the same directory: audit.heads.json, the heads of the chains in the files before the current one and
+// perhaps in it, and audit.lock. Only the owner can read the files.
 //
 // Two logs in one directory need names that differ in more than the extension, or in a hyphen and a number of six digits or more
 // at the end: they would share files.

@@ -40,7 +40,8 @@ func (s *Server) auditRunRoutes() {
 
 type auditRun[B any] struct{ Body B }
 
-// beginAuditRun waits until fewer than auditRuns requests verify or replay, so long that there is time left for this one.
+// beginAuditRun waits until fewer than auditRuns requests verify or replay, but not so long that this one
+// runs out of time.
 func (s *Server) beginAuditRun(ctx context.Context) (end func(), err error) {
 	late := time.NewTimer(auditRunWait)
 	defer late.Stop()
