@@ -51,8 +51,8 @@ WITH locked AS (
     SELECT id, queue, unique_key FROM {{schema}}.done WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE
 ), taken AS (
     INSERT INTO {{schema}}.unique_key AS u (queue, key, job_id, expires_at)
-    SELECT DISTINCT ON (queue, unique_key) queue, unique_key, id, NULL::timestamptz FROM locked WHERE unique_key IS NOT NULL
-    ORDER BY queue, unique_key, id
+    SELECT DISTINCT ON (` + keyOrder + `) queue, unique_key, id, NULL::timestamptz FROM locked WHERE unique_key IS NOT NULL
+    ORDER BY ` + keyOrder + `, id
     ON CONFLICT (queue, key) DO UPDATE SET
         job_id = CASE WHEN u.expires_at <= now() THEN excluded.job_id ELSE u.job_id END,
         expires_at = CASE WHEN u.expires_at <= now() THEN NULL ELSE u.expires_at END
@@ -112,7 +112,7 @@ SELECT g.id FROM gone g, (SELECT ` + tellFlowsSQL
 
 	// keysSQL releases the keys of "gone" that are held until their job ends.
 	keysSQL = `, keys AS (
-    DELETE FROM {{schema}}.unique_key u USING (SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL ORDER BY queue, unique_key) g
+    DELETE FROM {{schema}}.unique_key u USING (SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL ORDER BY ` + keyOrder + `) g
     WHERE u.queue = ANY (ARRAY[g.queue]) AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
 )`
 )

@@ -22,6 +22,9 @@ const (
 	maxShared   = 100
 )
 
+// keyOrder is the order in which all statements take and release keys: that of divide, whatever the database's collation.
+const keyOrder = `queue COLLATE "C", unique_key`
+
 var (
 	inputSQL = `
 WITH input AS (
@@ -78,13 +81,12 @@ WITH input AS (
 SELECT 1 / (NOT EXISTS (SELECT FROM {{schema}}.bound))::integer`
 	plainArguments = 8
 
-	// Keys are taken in the order of divide, whatever the database's collation. A key that is already taken is written unchanged,
-	// because only then does the statement wait for a concurrent one and read its job's ID. If an earlier try of this insert took
-	// the key and its confirmation was lost, no new job is stored.
+	// A key that is already taken is written unchanged, because only then does the statement wait for a concurrent one and read
+	// its job's ID. If an earlier try of this insert took the key and its confirmation was lost, no new job is stored.
 	enqueueUniqueSQL = inputSQL + `, taken AS (
     INSERT INTO {{schema}}.unique_key AS u (queue, key, job_id, expires_at)
     SELECT queue, unique_key, id, CASE WHEN unique_for > 0 THEN statement_timestamp() + unique_for * interval '1 microsecond' END
-    FROM input WHERE unique_key IS NOT NULL ORDER BY queue COLLATE "C", unique_key
+    FROM input WHERE unique_key IS NOT NULL ORDER BY ` + keyOrder + `
     ON CONFLICT (queue, key) DO UPDATE SET
         job_id = CASE WHEN u.expires_at <= statement_timestamp() THEN excluded.job_id ELSE u.job_id END,
         expires_at = CASE WHEN u.expires_at <= statement_timestamp() THEN excluded.expires_at ELSE u.expires_at END

@@ -38,7 +38,7 @@ const moveSQL = `, history AS (
     INSERT INTO {{schema}}.scheduled (` + waitingColumns + `) SELECT ` + waitingColumns + ` FROM gone WHERE state = 'scheduled'
 ), keys AS (
     DELETE FROM {{schema}}.unique_key u USING (
-        SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL AND state NOT IN ('ready', 'waiting', 'scheduled') ORDER BY queue, unique_key) g
+        SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL AND state NOT IN ('ready', 'waiting', 'scheduled') ORDER BY ` + keyOrder + `) g
     WHERE u.queue = ANY (ARRAY[g.queue]) AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
 ), counted AS (
     INSERT INTO {{schema}}.total_change (queue, running, waiting, scheduled, ready, completed, dead, cancelled, all_completed, all_dead, all_cancelled, attempts, retries)

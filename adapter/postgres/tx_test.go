@@ -190,8 +190,8 @@ func TestJ9TransactionsWithTheSameKeysInOppositeOrderDoNotDeadlock(t *testing.T)
 	}
 }
 
-// TestJ9LargeAndSmallTransactionsTakeKeysInOneOrder, also in a database that sorts texts otherwise than bytes.
-func TestJ9LargeAndSmallTransactionsTakeKeysInOneOrder(t *testing.T) {
+// TestJ9AllTransactionsTakeAndReleaseKeysInOneOrder, also in a database that sorts texts otherwise than bytes.
+func TestJ9AllTransactionsTakeAndReleaseKeysInOneOrder(t *testing.T) {
 	ctx := t.Context()
 	const database = "sorts_a_before_B"
 	if _, err := pools[url].Exec(ctx, `CREATE DATABASE "`+database+`" TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en'`); err != nil {
@@ -220,7 +220,10 @@ func TestJ9LargeAndSmallTransactionsTakeKeysInOneOrder(t *testing.T) {
 	errs := make(chan error)
 	begin := func(size int, queues ...string) {
 		go func() {
-			errs <- pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return store(tx, size, queues...) })
+			errs <- pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, `SET LOCAL deadlock_timeout = '10ms'`) // it fails, not what it waits for
+				return errors.Join(err, store(tx, size, queues...))
+			})
 		}()
 	}
 	waiting := func(want int) {
@@ -231,16 +234,38 @@ func TestJ9LargeAndSmallTransactionsTakeKeysInOneOrder(t *testing.T) {
 			}
 		}
 	}
-	first, err := pool.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
+	holdC := func() pgx.Tx {
+		tx, err := pool.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store(tx, 0, "C"); err != nil {
+			t.Fatal(err)
+		}
+		return tx
 	}
-	if err := store(first, 0, "C"); err != nil {
-		t.Fatal(err)
-	}
+	first := holdC()
 	begin(17<<20, "a", "B", "C") // a statement for each: it has B and waits for C
 	waiting(1)
 	begin(0, "a", "B")
+	waiting(2)
+	if err := errors.Join(first.Rollback(ctx), <-errs, <-errs); err != nil {
+		t.Error(err)
+	}
+
+	claim := job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "a", Free: 1}, {Queue: "B", Free: 1}}, Lease: time.Hour}
+	claimed, err := db.Jobs().Claim(ctx, claim)
+	if err != nil || len(claimed) != 2 {
+		t.Fatal(len(claimed), err)
+	}
+	first = holdC()
+	begin(0, "B", "C", "a") // it has B and waits for C
+	waiting(1)
+	go func() {
+		errs <- errors.Join(db.Jobs().Settle(ctx, []job.Settlement{
+			{Ref: claimed[0].Ref(), Kind: job.KindComplete}, {Ref: claimed[1].Ref(), Kind: job.KindComplete},
+		})...)
+	}()
 	waiting(2)
 	if err := errors.Join(first.Rollback(ctx), <-errs, <-errs); err != nil {
 		t.Error(err)
