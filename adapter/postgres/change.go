@@ -105,10 +105,13 @@ WITH gone AS (
 	leftSQL = `-count(*) FILTER (WHERE was = 'scheduled'), -count(*) FILTER (WHERE was = 'completed'), -count(*) FILTER (WHERE was = 'dead'),
         -count(*) FILTER (WHERE was = 'cancelled')`
 
-	// changedSQL, a state, endedSQL and changedIDsSQL select the IDs of "gone" and tell the flows of these jobs that they have ended.
-	changedSQL = `
-SELECT g.id FROM gone g, (SELECT ` + tellFlowsSQL
-	changedIDsSQL = ` AS released FROM gone) f WHERE f.released IS NOT NULL`
+	// changedSQL, a state, endedSQL and changedIDsSQL select the IDs of "gone" and tell the flows of these jobs that they have ended: once,
+	// as the rows of a subquery that is joined could be made for each of "gone".
+	changedSQL = `, told AS MATERIALIZED (
+    SELECT ` + tellFlowsSQL
+	changedIDsSQL = ` AS released FROM gone
+)
+SELECT g.id FROM gone g, told f WHERE f.released IS NOT NULL`
 
 	// keysSQL releases the keys of "gone" that are held until their job ends.
 	keysSQL = `, keys AS (
