@@ -27,7 +27,7 @@ var (
     SELECT ` + afreshSQL + `, CASE state WHEN 'held' THEN 'needs' ELSE '` + atGate + `' END FROM gone WHERE state IN ('waiting', 'held')
 ), flowed AS (
     INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
-    SELECT n.flow, 0, ` + leftDoneSQL + ` FROM gone g JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[g.id]) WHERE g.needed > 0 GROUP BY n.flow
+    SELECT n.flow, 0, ` + leftDoneSQL + ` FROM gone g, ` + flowOfSQL + ` WHERE g.needed > 0 GROUP BY n.flow
 ), again AS (
     INSERT INTO {{schema}}.ready (` + waitingColumns + `) SELECT ` + afreshSQL + ` FROM gone WHERE state = 'ready'
 )
@@ -95,7 +95,7 @@ WITH gone AS (
     DELETE FROM {{schema}}.attempt a USING gone WHERE a.job_id = ANY (ARRAY[gone.id])
 ), flowed AS (
     INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
-    SELECT n.flow, -count(*), ` + leftDoneSQL + ` FROM gone g JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[g.id]) WHERE g.needed > 0 GROUP BY n.flow
+    SELECT n.flow, -count(*), ` + leftDoneSQL + ` FROM gone g, ` + flowOfSQL + ` WHERE g.needed > 0 GROUP BY n.flow
 )` + departSQL + keysSQL + changedSQL + `''::text` + endedSQL + changedIDsSQL
 
 	// departSQL gives up the places of jobs, and leaves the lines in which they wait. inTable chooses the columns.

@@ -16,9 +16,11 @@ const (
 	// forgetFlowSQL forgets a flow whose jobs were all deleted, for which maintenance has had no time yet.
 	forgetFlowSQL = `
 WITH gone AS (
-    DELETE FROM {{schema}}.flow f WHERE f.id = $1 AND NOT EXISTS (SELECT FROM {{schema}}.flow_node n JOIN {{schema}}.job b ON b.id = n.job_id WHERE n.flow = f.seq) RETURNING seq
+    DELETE FROM {{schema}}.flow f WHERE f.id = $1 AND NOT EXISTS (
+        SELECT FROM {{schema}}.flow_node n, LATERAL (SELECT FROM {{schema}}.job b WHERE b.id = n.job_id OFFSET 0) b
+        WHERE n.flow = ANY (ARRAY[f.seq])) RETURNING seq
 ), nodes AS (
-    DELETE FROM {{schema}}.flow_node n USING gone WHERE n.flow = gone.seq
+    DELETE FROM {{schema}}.flow_node n USING gone WHERE n.flow = ANY (ARRAY[gone.seq])
 )
 SELECT seq FROM gone`
 	addNodesSQL = `

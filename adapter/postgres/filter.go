@@ -21,7 +21,8 @@ func (q *selection) term(t filter.Term) string {
 	case job.FieldCause:
 		return q.values("s.cause = ANY (%s::text[])", "", t)
 	case job.FieldFlow:
-		return q.values("s.id = ANY (ARRAY(SELECT n.job_id FROM {{schema}}.flow f JOIN {{schema}}.flow_node n ON n.flow = f.seq WHERE f.id = ANY (%s::text[])))", "", t)
+		return q.values("s.id = ANY (ARRAY(SELECT n.job_id FROM {{schema}}.flow f "+
+			"JOIN {{schema}}.flow_node n ON n.flow = ANY (ARRAY[f.seq]) WHERE f.id = ANY (%s::text[])))", "", t)
 	case job.FieldError:
 		var texts []string
 		for _, v := range t.Values {

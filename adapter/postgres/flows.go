@@ -26,9 +26,10 @@ const (
 
 	// lockNodesSQL makes those wait who meet needs of jobs that are about to wait again.
 	lockNodesSQL = `UPDATE {{schema}}.flow_node n SET unmet = unmet FROM (SELECT job_id FROM {{schema}}.flow_node WHERE job_id = ANY (ARRAY(
-    SELECT unnest($1::uuid[]) UNION SELECT p.job_id FROM {{schema}}.flow_node d JOIN {{schema}}.flow_node p ON p.flow = d.flow AND p.position = d.needs[1]
+    SELECT unnest($1::uuid[])
+    UNION SELECT p.job_id FROM {{schema}}.flow_node d JOIN {{schema}}.flow_node p ON p.flow = ANY (ARRAY[d.flow]) AND p.position = d.needs[1]
     WHERE d.job_id = ANY ($1::uuid[]) AND d.unmet IS NULL)) ORDER BY job_id FOR UPDATE) l
-WHERE n.job_id = l.job_id`
+WHERE n.job_id = ANY (ARRAY[l.job_id])`
 	dropNodesSQL = `DELETE FROM {{schema}}.flow_node WHERE job_id = ANY ($1::uuid[]) AND sole = '{}'`
 
 	addFlowsSQL = `
@@ -39,17 +40,24 @@ WITH gone AS (
 )
 UPDATE {{schema}}.flow f SET jobs = f.jobs + a.jobs, completed = f.completed + a.completed, dead = f.dead + a.dead, cancelled = f.cancelled + a.cancelled,
     finished_at = CASE WHEN f.completed + a.completed + f.dead + a.dead + f.cancelled + a.cancelled = f.jobs + a.jobs THEN CASE WHEN a.removed THEN coalesce(f.finished_at, statement_timestamp()) ELSE statement_timestamp() END END
-FROM added a WHERE f.seq = a.flow`
-	forgetFlowsSQL = `WITH gone AS (DELETE FROM {{schema}}.flow WHERE jobs <= 0 RETURNING seq) DELETE FROM {{schema}}.flow_node n USING gone WHERE n.flow = gone.seq`
+FROM added a WHERE f.seq = ANY (ARRAY[a.flow])`
+	forgetFlowsSQL = `
+WITH gone AS (DELETE FROM {{schema}}.flow WHERE jobs <= 0 RETURNING seq)
+DELETE FROM {{schema}}.flow_node n USING gone WHERE n.flow = ANY (ARRAY[gone.seq])`
+
+	// flowOfSQL is the flow of job g.
+	flowOfSQL = `LATERAL (SELECT flow FROM {{schema}}.flow_node WHERE job_id = g.id OFFSET 0) n`
 
 	// removeOfFlowsSQL removes finished jobs of a state of flows that finished longer ago than the time given, and have not been retried
-	// since.
+	// since. No index matches the condition on the state, so that jobs are found by their IDs.
 	removeOfFlowsSQL = `
 WITH over AS (
     DELETE FROM {{schema}}.done WHERE ctid = ANY (ARRAY(
-        SELECT d.ctid FROM {{schema}}.flow f JOIN {{schema}}.flow_node n ON n.flow = ANY (ARRAY[f.seq]) JOIN {{schema}}.done d ON d.id = ANY (ARRAY[n.job_id])
-        WHERE f.finished_at <= statement_timestamp() - $1::bigint * interval '1 microsecond' AND f.{{state}} > 0 AND d.state = '{{state}}'
-            AND NOT EXISTS (SELECT FROM {{schema}}.flow_change c WHERE c.flow = f.seq)
+        SELECT d.ctid FROM (
+            SELECT seq FROM {{schema}}.flow f WHERE f.finished_at <= statement_timestamp() - $1::bigint * interval '1 microsecond' AND f.{{state}} > 0
+                AND NOT EXISTS (SELECT FROM {{schema}}.flow_change c WHERE c.flow = f.seq) OFFSET 0) f
+        JOIN {{schema}}.flow_node n ON n.flow = ANY (ARRAY[f.seq])
+        JOIN {{schema}}.done d ON d.id = ANY (ARRAY[n.job_id]) AND d.state || '' = '{{state}}'
         LIMIT $2 FOR UPDATE OF d SKIP LOCKED))
     RETURNING id, queue
 ), counted AS (
@@ -62,8 +70,8 @@ WITH over AS (
     DELETE FROM {{schema}}.flow_node n USING over WHERE n.job_id = ANY (ARRAY[over.id]) AND n.sole = '{}'
 ), flowed AS (
     INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
-    SELECT flow, -count(*), CASE WHEN '{{state}}' = 'completed' THEN -count(*) ELSE 0 END, CASE WHEN '{{state}}' = 'dead' THEN -count(*) ELSE 0 END,
-        CASE WHEN '{{state}}' = 'cancelled' THEN -count(*) ELSE 0 END FROM over JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[over.id]) GROUP BY flow
+    SELECT n.flow, -count(*), CASE WHEN '{{state}}' = 'completed' THEN -count(*) ELSE 0 END, CASE WHEN '{{state}}' = 'dead' THEN -count(*) ELSE 0 END,
+        CASE WHEN '{{state}}' = 'cancelled' THEN -count(*) ELSE 0 END FROM over g, ` + flowOfSQL + ` GROUP BY n.flow
 )
 SELECT count(*) FROM over`
 
@@ -72,6 +80,7 @@ SELECT f.seq, f.id, f.created_at, f.layers, f.jobs + coalesce(c.jobs, 0), f.comp
 FROM {{schema}}.flow f LEFT JOIN (SELECT flow, sum(jobs)::bigint AS jobs, sum(completed)::bigint AS completed, sum(dead)::bigint AS dead, sum(cancelled)::bigint AS cancelled
     FROM {{schema}}.flow_change GROUP BY flow) c ON c.flow = f.seq
 WHERE `
+	pageOfFlowsSQL = `($1 = 0 OR f.seq < $1) AND f.jobs + coalesce(c.jobs, 0) > 0 ORDER BY f.seq DESC LIMIT $2`
 
 	// stateSQL is the state and output of the job of node n.
 	stateSQL = `LATERAL (
@@ -82,7 +91,9 @@ WHERE `
 	nodesSQL  = `
 SELECT n.position, n.name, n.layer, n.job_id::text, b.type, s.state, n.on_failure, ` + unmetSQL + `, n.needs, cardinality(n.dependents) + cardinality(n.sole), CASE WHEN $5 THEN s.output END
 FROM (%s) n JOIN {{schema}}.job b ON b.id = ANY (ARRAY[n.job_id]), ` + stateSQL + ` ORDER BY n.position`
-	nodePageSQL = ` n.position > $2 AND ($3 = '' OR n.name = $3) AND EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = ANY (ARRAY[n.job_id])) ORDER BY n.position LIMIT $4`
+	nodesOfFlowSQL = `SELECT n.* FROM {{schema}}.flow_node n WHERE n.flow = (SELECT seq FROM {{schema}}.flow WHERE id = $1) AND`
+	nodePageSQL    = ` n.position > $2 AND ($3 = '' OR n.name = $3)
+    AND EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = n.job_id OFFSET 0) ORDER BY n.position LIMIT $4`
 )
 
 // removeOfFlows removes up to limit finished jobs of flows whose time is over.
@@ -130,25 +141,26 @@ func (j *Jobs) Flow(ctx context.Context, id string) (status job.FlowStatus, err 
 // Flows implements job.FlowStore.
 func (j *Jobs) Flows(ctx context.Context, q job.FlowQuery) (page []job.FlowInfo, err error) {
 	b := &pgx.Batch{}
-	j.flowInfos(b, &page, `($1 = 0 OR f.seq < $1) AND f.jobs + coalesce(c.jobs, 0) > 0 ORDER BY f.seq DESC LIMIT $2`, q.Below, cmp.Or(max(q.Limit, 0), 100))
+	j.flowInfos(b, &page, pageOfFlowsSQL, q.Below, cmp.Or(max(q.Limit, 0), 100))
 	return page, j.db.run(ctx, "flows", b)
 }
 
 // neighboursSQL selects the needs or the dependents of the job $1. A handler reads all needs, page by page: a page reads no others.
 func neighboursSQL(needs bool) string {
-	list := `SELECT n.* FROM (SELECT position FROM unnest(me.needs) u(position) WHERE position > $2 ORDER BY position) p
-    JOIN {{schema}}.flow_node n ON n.flow = me.flow AND n.position = p.position
-    WHERE ($3 = '' OR n.name = $3) AND EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = ANY (ARRAY[n.job_id])) ORDER BY p.position LIMIT $4`
+	list := `SELECT n.* FROM (SELECT position FROM unnest(me.needs) u(position) WHERE position > $2 ORDER BY position) p,
+    LATERAL (SELECT * FROM {{schema}}.flow_node n WHERE n.flow = me.flow AND n.position = p.position OFFSET 0) n
+    WHERE ($3 = '' OR n.name = $3) AND EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = n.job_id OFFSET 0) ORDER BY p.position LIMIT $4`
 	if !needs {
-		list = `SELECT n.* FROM unnest(me.dependents) p(position) JOIN {{schema}}.flow_node n ON n.flow = me.flow AND n.position = p.position
-    UNION ALL SELECT n.* FROM unnest(me.sole) p(id) JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[p.id])`
+		list = `SELECT n.* FROM unnest(me.dependents) p(position),
+        LATERAL (SELECT * FROM {{schema}}.flow_node n WHERE n.flow = me.flow AND n.position = p.position OFFSET 0) n
+    UNION ALL SELECT n.* FROM unnest(me.sole) p(id), LATERAL (SELECT * FROM {{schema}}.flow_node n WHERE n.job_id = p.id OFFSET 0) n`
 	}
 	return `SELECT n.* FROM {{schema}}.flow_node me, LATERAL (` + list + `) n WHERE me.job_id = $1 AND`
 }
 
 // FlowNodes implements job.FlowStore.
 func (j *Jobs) FlowNodes(ctx context.Context, q job.NodeQuery) (page []job.FlowNode, err error) {
-	find, nodes := `SELECT seq FROM {{schema}}.flow WHERE id = $1`, `SELECT n.* FROM {{schema}}.flow f JOIN {{schema}}.flow_node n ON n.flow = f.seq WHERE f.id = $1 AND`
+	find, nodes := `SELECT seq FROM {{schema}}.flow WHERE id = $1`, nodesOfFlowSQL
 	of := any(q.Flow)
 	if q.Flow == "" {
 		id, ok := parseID(cmp.Or(q.NeededBy, q.DependsOn))

@@ -60,7 +60,8 @@ const (
 	bodyColumns = `b.id, b.type, b.queue, b.priority, b.payload, b.meta, b.timeout, b.max_attempts, b.unique_key, b.created_at`
 	allColumns  = bodyColumns + `, s.run_at, s.attempts, s.started_at, s.fence, s.claimed_at, s.refusals, s.worker, s.cancel_requested,
 s.finished_at, s.failed_at, s.last_error, s.reason, s.output, s.lease_until, s.refused_reason, s.refused_at, s.state, s.cause, s.waits_for,
-    CASE WHEN s.needed > 0 THEN (SELECT ARRAY[f.id, n.name] FROM {{schema}}.flow_node n JOIN {{schema}}.flow f ON f.seq = n.flow WHERE n.job_id = s.id) END AS node`
+    CASE WHEN s.needed > 0 THEN (SELECT ARRAY[f.id, n.name] FROM {{schema}}.flow_node n
+        JOIN {{schema}}.flow f ON f.seq = ANY (ARRAY[n.flow]) WHERE n.job_id = s.id) END AS node`
 )
 
 // row holds the columns of a record while it is read.

@@ -55,8 +55,8 @@ ALTER TABLE {{schema}}.done ADD COLUMN needed smallint;
 -- Statements that count down the same unmet or set the same ended wait for each other, and each statement here sees what was committed
 -- before it: whoever meets the last need finds the waiting job. Whoever makes a job wait again first updates these rows.
 --
--- The settings fix the plans: jobs are found one by one through indexes, and only what was found is sorted. ANY (ARRAY[x]) keeps the server
--- from reading whole tables that were empty when their statistics were taken.
+-- The settings fix the plans: jobs are found one by one through indexes, and only what was found is sorted. ANY (ARRAY[x]) and OFFSET 0 keep
+-- the server from reading whole tables and flows that were empty when their statistics were taken.
 CREATE FUNCTION {{schema}}.flow_ended(ids uuid[], states text[], needed smallint[]) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = on SET jit = off AS $$
 #variable_conflict use_column
@@ -128,13 +128,15 @@ BEGIN
         EXIT WHEN NOT flow_ended.states && ARRAY['dead', 'cancelled', ''];
         WITH RECURSIVE fallen AS (
             SELECT x.job_id FROM unnest(flow_ended.ids, flow_ended.states, flow_ended.needed) e(id, state, needed) JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[e.id]), LATERAL (
-                SELECT y.* FROM unnest(n.dependents) d(position) JOIN {{schema}}.flow_node y ON y.flow = ANY (ARRAY[n.flow]) AND y.position = d.position
+                SELECT y.* FROM unnest(n.dependents) d(position),
+                    LATERAL (SELECT * FROM {{schema}}.flow_node y WHERE y.flow = n.flow AND y.position = d.position OFFSET 0) y
                 UNION ALL SELECT y.* FROM unnest(n.sole) s(id) JOIN {{schema}}.flow_node y ON y.job_id = ANY (ARRAY[s.id])) x, {{schema}}.waiting w
             WHERE e.needed > 1 AND e.state IN ('dead', 'cancelled', '') AND w.id = ANY (ARRAY[x.job_id]) AND w.waits_for = 'needs'
                 AND (x.on_failure = 'cancel' OR x.on_failure = 'hold' AND e.state = '')
             UNION
             SELECT x.job_id FROM fallen f JOIN {{schema}}.flow_node n ON n.job_id = ANY (ARRAY[f.job_id]), LATERAL (
-                SELECT y.* FROM unnest(n.dependents) d(position) JOIN {{schema}}.flow_node y ON y.flow = ANY (ARRAY[n.flow]) AND y.position = d.position
+                SELECT y.* FROM unnest(n.dependents) d(position),
+                    LATERAL (SELECT * FROM {{schema}}.flow_node y WHERE y.flow = n.flow AND y.position = d.position OFFSET 0) y
                 UNION ALL SELECT y.* FROM unnest(n.sole) s(id) JOIN {{schema}}.flow_node y ON y.job_id = ANY (ARRAY[s.id])) x, {{schema}}.waiting w
             WHERE x.on_failure = 'cancel' AND w.id = ANY (ARRAY[x.job_id]) AND w.waits_for = 'needs'
         )
