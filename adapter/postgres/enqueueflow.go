@@ -79,12 +79,12 @@ func (s SQLJobs) EnqueueFlowTx(ctx context.Context, tx *sql.Tx, f *job.Flow) (jo
 	}
 	j := s.jobs
 	exec := func(text string, args ...any) error {
-		_, err := tx.ExecContext(ctx, text, args...)
+		_, err := tx.ExecContext(ctx, text, args...) //nolint:gosec // the text is a constant of this package, with the schema
 		return err
 	}
 	return j.joinFlow(f, flowWriter{
 		add: func(text string, args ...any) (seq int64, err error) {
-			err = tx.QueryRowContext(ctx, text, args...).Scan(&seq)
+			err = tx.QueryRowContext(ctx, text, args...).Scan(&seq) //nolint:gosec // as above
 			return seq, err
 		},
 		jobs: func(entries []entry) error { return j.enqueueSQL(ctx, tx, entries, make([]job.Receipt, len(entries))) },
