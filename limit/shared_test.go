@@ -95,6 +95,7 @@ func TestB1IdleProcessesHoldEqualShares(t *testing.T) {
 func TestB1AProcessThatJoinsGetsItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list, store := sharedLimiters(t, 1, 40)
+		time.Sleep(100 * time.Millisecond) // no exchange of the other process is due now
 		hub := sharing.NewHub(store)
 		defer hub.Close(context.Background())
 		joined := NewShared(hub, "k", policy.Limit{Concurrency: 40})
