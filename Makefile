@@ -25,11 +25,12 @@ PLAIN = ./server/ui . ./cmd/tenet ./adapter/sqlite ./audit ./cmd/tenet/internal/
 
 # Nobody debugs these programs, so they have neither DWARF nor symbols. Compilers take two thirds of the time without inlining, so only
 # packages that compute much are inlined: the standard library, SQLite, codecs, checkers of histories and, without the race detector, Tenet
-# except its server and commands. All go commands have these flags, also those of tests, so that each package is compiled once.
+# except its server and commands. All go commands have these flags, also those of tests, so that each package is compiled once,
+# and once for all clones on a machine, because -trimpath leaves out their folders.
 INLINE = -dwarf=false
 SMALL = -l $(INLINE)
 CODECS = golang.org/x/text/... github.com/klauspost/compress/... github.com/gowebpki/jcs go.yaml.in/yaml/v4/...
-FLAGS = $(shell go env GOFLAGS) -ldflags=-s '-gcflags=all=$(SMALL)' \
+FLAGS = $(shell go env GOFLAGS) -trimpath -ldflags=-s '-gcflags=all=$(SMALL)' \
 	$(foreach p,std modernc.org/... pgregory.net/rapid github.com/anishathalye/porcupine $(CODECS),'-gcflags=$(p)=$(INLINE)')
 UNRACED = $(FLAGS) '-gcflags=github.com/tenetdev/tenet/...=$(INLINE)' $(foreach p,server cmd,'-gcflags=github.com/tenetdev/tenet/$(p)/...=$(SMALL)')
 
