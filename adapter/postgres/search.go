@@ -111,11 +111,12 @@ func (j *Jobs) SetIndex(ctx context.Context, field string, kept bool) error {
 	name := fmt.Sprintf("search_%x", sha256.Sum256([]byte(field)))[:40]
 	statements := []string{`DROP INDEX CONCURRENTLY IF EXISTS {{schema}}.` + name}
 	if kept {
-		expression := `meta_field(meta, ` + quoted(t.Path) + `)`
+		expression := `{{schema}}.meta_field(meta, ` + quoted(t.Path) + `)`
 		if t.Field == job.FieldPayload {
-			expression = `payload_field(payload, ARRAY[` + quoted(strings.Split(t.Path, ".")...) + `])`
+			expression = `{{schema}}.payload_field(payload, ARRAY[` + quoted(strings.Split(t.Path, ".")...) + `])`
 		}
-		statements = append(statements, `CREATE INDEX CONCURRENTLY `+name+` ON {{schema}}.job ({{schema}}.`+expression+`, id)`,
+		// Without jobs that lack the field, no other statement than a search can use the index: one that looks up an ID would read all of it.
+		statements = append(statements, `CREATE INDEX CONCURRENTLY `+name+` ON {{schema}}.job (`+expression+`, id) WHERE `+expression+` IS NOT NULL`,
 			`COMMENT ON INDEX {{schema}}.`+name+` IS `+quoted(field))
 	}
 	for _, text := range statements { // outside a transaction, so that workers go on meanwhile
