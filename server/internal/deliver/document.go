@@ -105,8 +105,13 @@ func (d *document) show(v *view) {
 	}
 }
 
-// load reads the document from the store, unless it has already seen this version of it with these keys. A lower version comes from a
-// store that was restored from a backup.
+// shows reports whether a view, which may be nil, is that of a state with these keys. A store that was restored from a backup has other
+// states with the same versions, and other revisions with the same numbers.
+func (v *view) shows(state *policystore.Document, keys *keyring.Keys) bool {
+	return v != nil && v.Version == state.Version && v.Updated.Equal(state.Updated) && v.keys == keys.Version
+}
+
+// load reads the document from the store, unless its view shows it already.
 func (d *document) load(ctx context.Context, store policystore.Documents, keys *keyring.Keys) error {
 	d.loading.Lock()
 	defer d.loading.Unlock()
@@ -114,8 +119,7 @@ func (d *document) load(ctx context.Context, store policystore.Documents, keys *
 	if err != nil {
 		return err
 	}
-	old := d.view.Load()
-	if old != nil && state.Version == old.Version && keys.Version == old.keys {
+	if d.view.Load().shows(&state, keys) {
 		return nil
 	}
 	if state.Current == 0 {
@@ -139,15 +143,8 @@ func (d *document) load(ctx context.Context, store policystore.Documents, keys *
 	return nil
 }
 
-// sign returns a revision ready to send, from the current view if it is there.
+// sign returns a revision ready to send. The same revision has the same tag.
 func (d *document) sign(ctx context.Context, store policystore.Documents, keys *keyring.Keys, number int64) (*signed, error) {
-	if old := d.view.Load(); old != nil && old.keys == keys.Version {
-		for _, s := range []*signed{old.current, old.candidate, old.trial} {
-			if s != nil && s.number == number {
-				return s, nil
-			}
-		}
-	}
 	r, err := store.Revision(ctx, d.name, number)
 	if err != nil {
 		return nil, err

@@ -130,7 +130,7 @@ func (h *Hub) sync(ctx context.Context) error {
 		if d == nil {
 			continue
 		}
-		if v := d.view.Load(); v != nil && v.Version == state.Version && v.keys == keys.Version {
+		if d.view.Load().shows(&state, keys) {
 			continue
 		}
 		if err := d.load(ctx, h.store, keys); err != nil { // does not affect the others

@@ -174,6 +174,11 @@ func (p *plane) get(name string, headers ...string) *http.Response {
 
 func (p *plane) revision(response *http.Response) int64 {
 	p.t.Helper()
+	return p.envelope(response).Revision
+}
+
+func (p *plane) envelope(response *http.Response) *protocol.Envelope {
+	p.t.Helper()
 	data, err := io.ReadAll(response.Body)
 	if err != nil {
 		p.t.Fatal(err)
@@ -185,7 +190,7 @@ func (p *plane) revision(response *http.Response) int64 {
 	if err := e.Verify(); err != nil {
 		p.t.Error(err)
 	}
-	return e.Revision
+	return e
 }
 
 // stream is a client of a stream.

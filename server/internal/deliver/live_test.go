@@ -305,30 +305,48 @@ func TestS9ADocumentThatCannotBeReadLeavesTheOthersAlone(t *testing.T) {
 	})
 }
 
-// TestS9WhatARestoredStoreHasIsDelivered: its documents have changed less often than those that the hub knows.
+// TestS9WhatARestoredStoreHasIsDelivered: its documents have changed less often than those that the hub knows, or as often to something
+// else.
 func TestS9WhatARestoredStoreHasIsDelivered(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *plane) {
-		for attempts := range 3 {
-			p.publish("shop", attempts+1, nil)
-		}
-		if got := p.revision(p.get("shop")); got != 3 {
-			t.Errorf("revision %d", got)
-		}
-		backup := memory.Open()
-		defer backup.Close()
-		var store policystore.Store = backup.Policies()
-		for attempts := range 2 {
-			change := documents.Change{Name: "shop", Base: documents.AnyBase}
-			if _, err := documents.New(store, nil).Publish(t.Context(), change, body(attempts+1), false); err != nil {
-				t.Fatal(err)
-			}
-		}
-		p.store.backup.Store(&store)
-		time.Sleep(time.Minute)
-		if got := p.revision(p.get("shop")); got != 2 {
-			t.Errorf("revision %d after the store was restored", got)
-		}
-	})
+	for name, c := range map[string]struct {
+		frozen    bool // since the last revision
+		published int  // revisions in the restored store
+	}{
+		"fewer revisions":                  {published: 2},
+		"other revisions, fewer changes":   {frozen: true, published: 3},
+		"other revisions, as many changes": {published: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, p *plane) {
+				for attempts := range 3 {
+					p.publish("shop", attempts+1, nil)
+				}
+				if c.frozen {
+					if _, err := p.docs.Freeze(t.Context(), "shop", policystore.Freeze{Actor: "me"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Minute)
+				if got := p.revision(p.get("shop")); got != 3 {
+					t.Errorf("revision %d", got)
+				}
+				backup := memory.Open()
+				defer backup.Close()
+				var store policystore.Store = backup.Policies()
+				for attempts := range c.published {
+					change := documents.Change{Name: "shop", Base: documents.AnyBase}
+					if _, err := documents.New(store, nil).Publish(t.Context(), change, body(attempts+5), false); err != nil {
+						t.Fatal(err)
+					}
+				}
+				p.store.backup.Store(&store)
+				time.Sleep(time.Minute)
+				if got := p.envelope(p.get("shop")); got.Revision != int64(c.published) || got.Body != string(body(c.published+4)) {
+					t.Errorf("revision %d after the store was restored: %s", got.Revision, got.Body)
+				}
+			})
+		})
+	}
 }
 
 func TestS9AStoreThatIsTooSlowIsAnOutage(t *testing.T) {
