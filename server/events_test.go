@@ -185,6 +185,42 @@ func TestS7AnOpenStreamGoesOnAfterTheLogWasRestored(t *testing.T) {
 	})
 }
 
+// grown is an audit log in which by events that are not transitions come first.
+type grown struct{ shifted }
+
+func (g grown) Read(ctx context.Context, after string, visit func(string, []byte) error) error {
+	for at := positionOf(after) + 1; at <= g.by.Load(); at++ {
+		if err := visit(cursorOf(at), []byte("{}")); err != nil {
+			return err
+		}
+	}
+	return g.shifted.Read(ctx, after, visit)
+}
+
+// TestS7AStreamDoesNotWaitForWhatWasRecordedWhileNobodyListened: it begins at the end of the log.
+func TestS7AStreamDoesNotWaitForWhatWasRecordedWhileNobodyListened(t *testing.T) {
+	var by atomic.Int64
+	inBubble(t, func(o *Options) { o.Audit = grown{shifted{o.Audit, &by}} }, func(t *testing.T, e *env) {
+		for _, work := range []string{"before", "since"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			events := e.events(ctx, "?topics=transitions", "")
+			time.Sleep(2 * eventEvery)
+			event := audit.Event{Type: audit.JobTransition, Surface: "job", WorkID: work, From: "ready", To: "running"}
+			if err := e.options.Log.Record(t.Context(), event); err != nil {
+				t.Fatal(err)
+			}
+			if got := next(t, events, "transition"); !strings.Contains(got[2], work) {
+				t.Errorf("%q instead of %s", got, work)
+			}
+			cancel()
+			for range events { // until the end
+			}
+			time.Sleep(2 * eventEvery)
+			by.Store(1_000_000)
+		}
+	})
+}
+
 // TestS7ASilentStreamStaysOpen: with HTTP/2, a write deadline ends a stream on which nothing is written.
 func TestS7ASilentStreamStaysOpen(t *testing.T) {
 	for _, path := range []string{"/v1/events?topics=pulse", "/v1/jobs/events"} {

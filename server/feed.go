@@ -91,6 +91,7 @@ func (f *feed) listen(ctx context.Context, want topics) (looked <-chan struct{},
 }
 
 func (f *feed) run(ctx context.Context) {
+	defer f.rest()
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -102,6 +103,13 @@ func (f *feed) run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// rest forgets the transitions: until somebody listens again, the log may grow by any number, or be restored.
+func (f *feed) rest() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.recent.clear()
 }
 
 // look reads what anybody wants. While a store is away there is nothing new in it.
@@ -122,7 +130,7 @@ func (f *feed) look(ctx context.Context) {
 	if want.transitions {
 		recent.read(ctx, f.server.options.Audit)
 	} else {
-		recent = ring{restored: recent.restored, end: recent.end}
+		recent.clear()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,6 +196,9 @@ type ring struct {
 	restored int   // how often the log was found to end before to, as one restored from a backup does
 	end      int64 // where it ended then
 }
+
+// clear makes the ring begin anew at the end of the log.
+func (r *ring) clear() { *r = ring{restored: r.restored, end: r.end} }
 
 func (r *ring) after(position int64) (list []transition, to int64, ok bool) {
 	if !r.begun || position < r.from {
