@@ -388,6 +388,7 @@ func (j *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []
 	return errs
 }
 
+// judgeSQL has no condition on a state that matches an index, so that jobs are found by their IDs.
 const judgeSQL = `
 SELECT r.id IS NOT NULL, coalesce(r.lease_until > statement_timestamp(), false), coalesce(r.fence = s.fence, false),
     EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = ANY (ARRAY[s.id])),
@@ -398,7 +399,7 @@ SELECT r.id IS NOT NULL, coalesce(r.lease_until > statement_timestamp(), false),
         OR EXISTS (SELECT FROM {{schema}}.scheduled x WHERE x.id = ANY (ARRAY[s.id]) AND s.fence > x.fence - x.refusals AND s.fence <= x.fence)
         OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = ANY (ARRAY[s.id]) AND s.fence > x.fence - (x.state = 'dead')::int - x.refusals
             AND s.fence <= x.fence - (x.state = 'dead')::int)
-    WHEN 'bury' THEN EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = ANY (ARRAY[s.id]) AND x.fence = s.fence AND x.state = 'dead')
+    WHEN 'bury' THEN EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = ANY (ARRAY[s.id]) AND x.fence = s.fence AND x.state || '' = 'dead')
     ELSE EXISTS (SELECT FROM {{schema}}.attempt a WHERE a.job_id = ANY (ARRAY[s.id]) AND a.fence = s.fence AND a.kind = s.kind)
         OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = ANY (ARRAY[s.id]) AND x.fence = s.fence AND x.completed_from IS NOT NULL AND s.kind = 'complete')
     END

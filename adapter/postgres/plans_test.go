@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,7 +164,7 @@ func stock(t *testing.T, store *Jobs) []job.Ref {
 	var done []job.Settlement
 	for i, r := range list[:10_000] {
 		s := job.Settlement{Ref: r.Ref(), Kind: job.KindComplete}
-		if i%250 == 0 {
+		if i%25 == 0 {
 			s.Kind, s.Error = job.KindDead, "boom"
 		}
 		done = append(done, s)
@@ -188,15 +189,21 @@ func stock(t *testing.T, store *Jobs) []job.Ref {
 
 const redriveID = "01990000-0000-7000-c000-000000000001"
 
-// redrive makes a redrive of the 40 dead jobs, of which 20 are pending.
+// redrive makes a redrive of the 400 dead jobs, of which 20 are pending, the first one many times.
 func redrive(t *testing.T, db *DB) {
 	t.Helper()
 	ctx := context.Background()
 	if _, err := db.jobs.CreateRedrive(ctx, job.NewRedrive{ID: redriveID, RedrivePlan: job.RedrivePlan{MaxPending: 20}}); err != nil {
 		t.Fatal(err)
 	}
-	if state, _, err := db.jobs.StepRedrive(ctx, redriveID, 0); err != nil || state.Pending() != 20 || state.Left() != 20 {
+	if state, _, err := db.jobs.StepRedrive(ctx, redriveID, 0); err != nil || state.Pending() != 20 || state.Left() != 380 {
 		t.Fatalf("%+v, %v", state.RedriveCounts, err)
+	}
+	const more = `INSERT INTO {{schema}}.redrive_pending (redrive, position, job_id, fence, run_at, finished_at, attempts, refusals)
+SELECT redrive, -i, job_id, fence, run_at, finished_at, attempts, refusals
+FROM {{schema}}.redrive_pending, generate_series(1, 5000) i WHERE position = 1`
+	if _, err := db.pool.Exec(ctx, db.sql(more)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -289,27 +296,38 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 		}
 		return selection{db.jobs.claimText(text), args}
 	}
+	const done = `SELECT id FROM {{schema}}.done WHERE unique_key IS NOT NULL ORDER BY id LIMIT $1`
+	finished, err := db.pool.Query(context.Background(), db.sql(done), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, err := pgx.CollectRows(finished, pgx.RowTo[pgtype.UUID])
+	if err != nil || len(ended) != batch {
+		t.Fatal(len(ended), err)
+	}
 	list := map[string]selection{
 		"claim": claim(false, "t"), "onward": claim(true, "t"), "claim of a type without jobs": claim(false, "none"),
 		"claim of several types": claim(false, "none", "t", "u"), "onward of several types": claim(true, "none", "t", "u"),
-		"types":       {text.types, []any{"q1"}},
-		"extend":      {text.extend, []any{ids, fences, time.Minute.Microseconds()}},
-		"settle":      {text.settle, settlementColumns(settlements)},
-		"complete":    {text.complete, completionColumns(settlements)},
-		"judge":       {text.judge, []any{ids, fences, make([]pgtype.Text, len(ids))}},
-		"promote":     {text.promote, []any{batch, beginning}},
-		"reclaim":     {text.reclaim, reclaimArgs(batch, beginning)},
-		"due":         {text.nextDue, []any{beginning}},
-		"any due":     {text.anyDue, []any{beginning}},
-		"remove":      {db.sql(removeSQL(job.Completed)), []any{time.Hour.Microseconds(), batch}},
-		"remove dead": {db.sql(removeSQL(job.Dead)), []any{time.Hour.Microseconds(), batch}},
-		"history":     {db.sql(historySQL), []any{ids[0]}},
+		"types":          {text.types, []any{"q1"}},
+		"extend":         {text.extend, []any{ids, fences, time.Minute.Microseconds()}},
+		"settle":         {text.settle, settlementColumns(settlements)},
+		"complete":       {text.complete, completionColumns(settlements)},
+		"judge":          {text.judge, []any{ids, fences, make([]pgtype.Text, len(ids))}},
+		"judge burials":  {text.judge, []any{ids, fences, slices.Repeat([]string{"bury"}, len(ids))}},
+		"judge refusals": {text.judge, []any{ids, fences, slices.Repeat([]string{"refuse"}, len(ids))}},
+		"promote":        {text.promote, []any{batch, beginning}},
+		"reclaim":        {text.reclaim, reclaimArgs(batch, beginning)},
+		"due":            {text.nextDue, []any{beginning}},
+		"any due":        {text.anyDue, []any{beginning}},
+		"remove":         {db.sql(removeSQL(job.Completed)), []any{time.Hour.Microseconds(), batch}},
+		"remove dead":    {db.sql(removeSQL(job.Dead)), []any{time.Hour.Microseconds(), batch}},
+		"history":        {db.sql(historySQL), []any{ids[0]}},
 	}
 	id, _ := parseID(redriveID)
 	for name, q := range map[string]selection{
 		"redrive": {redriveSQL + ` FOR UPDATE`, []any{id}}, "redrives": {redrivesSQL, []any{id, batch}}, "active redrives": {activeSQL, []any{id, batch}},
-		"settled": {settledSQL, []any{id, 0, batch}}, "release": {releasableSQL, []any{id, 20, 20 + batch}}, "retry": {inTable(retryFinishedSQL, "done"), []any{ids[:1]}},
-		"undo": {undoSQL, []any{id, 0, batch}}, "discard": {discardSQL, []any{id, 20, 20 + batch}}, "save a redrive": {saveSQL, []any{id, true, "{}"}},
+		"settled": {settledSQL, []any{id, -batch, batch}}, "release": {releasableSQL, []any{id, 20, 20 + batch}}, "retry": {inTable(retryFinishedSQL, "done"), []any{ended}},
+		"undo": {undoSQL, []any{id, -batch, batch}}, "discard": {discardSQL, []any{id, 20, 20 + batch}}, "save a redrive": {saveSQL, []any{id, true, "{}"}},
 		"newest of causes": {newestOfSQL, []any{[]string{job.CauseOf("boom", "")}, []string{"first"}, []string{"t"}, 3}}, "forget causes": {forgetCausesSQL, []any{1}},
 		"not released": {unreleasedSQL, []any{id, 0, ids[:1]}},
 	} {

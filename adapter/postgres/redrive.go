@@ -28,20 +28,21 @@ var (
 	// job that was removed, and NULL for one that goes on.
 	settledSQL = `
 WITH looked AS (
-    SELECT p.position, p.job_id, coalesce(d.state, CASE WHEN b.type IS NULL THEN '' END) AS state
-    FROM (SELECT position, job_id FROM {{schema}}.redrive_pending WHERE redrive = $1 AND position > $2 ORDER BY position LIMIT $3) p
+    SELECT p.redrive, p.position, p.job_id, coalesce(d.state, CASE WHEN b.type IS NULL THEN '' END) AS state
+    FROM (SELECT redrive, position, job_id FROM {{schema}}.redrive_pending WHERE redrive = $1 AND position > $2 ORDER BY position LIMIT $3) p
     LEFT JOIN {{schema}}.done d ON d.id = ANY (ARRAY[p.job_id]) LEFT JOIN {{schema}}.job b ON b.id = ANY (ARRAY[p.job_id])
 ), gone AS (
-    DELETE FROM {{schema}}.redrive_pending p USING looked l WHERE p.redrive = $1 AND p.position = l.position AND l.state IS NOT NULL
+    DELETE FROM {{schema}}.redrive_pending p USING looked l
+    WHERE p.redrive = ANY (ARRAY[l.redrive]) AND p.position = l.position AND l.state IS NOT NULL
 )
 SELECT position, job_id::text, state FROM looked`
 
 	// releasableSQL locks the jobs of the next positions that may be released. It makes them pending, with the facts that running
-	// them again overwrites, and returns their IDs.
+	// them again overwrites, and returns their IDs. No index matches the condition on the state, so that jobs are found by their IDs.
 	releasableSQL = `
 WITH locked AS (
     SELECT w.position, d.* FROM {{schema}}.redrive_waiting w JOIN {{schema}}.done d ON d.id = ANY (ARRAY[w.job_id])
-    WHERE w.redrive = $1 AND w.position > $2 AND w.position <= $3 AND d.state = 'dead' AND d.fence = w.fence FOR UPDATE OF d
+    WHERE w.redrive = $1 AND w.position > $2 AND w.position <= $3 AND d.state || '' = 'dead' AND d.fence = w.fence FOR UPDATE OF d
 ), gone AS (
     DELETE FROM {{schema}}.redrive_waiting WHERE redrive = $1 AND position > $2 AND position <= $3
 )
@@ -75,11 +76,11 @@ WITH looked AS (
 ), histories AS (
     DELETE FROM {{schema}}.attempt a USING gone g WHERE a.job_id = ANY (ARRAY[g.id]) AND a.fence = g.fence AND a.part = 0 AND g.refusals > 0
 ), undone AS (
-    DELETE FROM {{schema}}.redrive_pending p USING gone g WHERE p.redrive = $1 AND p.position = g.position
+    DELETE FROM {{schema}}.redrive_pending p USING gone g WHERE p.redrive = ANY (ARRAY[g.redrive]) AND p.position = g.position
 )` + keysSQL + `
 SELECT (SELECT count(*) FROM gone), (SELECT ` + tellFlowsSQL + `'dead'::text` + endedSQL + ` FROM gone), coalesce(max(position), 0), count(*) FROM looked`
 
-	undoneColumns = `p.position, p.run_at, p.finished_at, p.attempts, p.refusals, p.started_at, p.cancel_requested, p.refused_at, p.refused_reason, p.cause,
+	undoneColumns = `p.redrive, p.position, p.run_at, p.finished_at, p.attempts, p.refusals, p.started_at, p.cancel_requested, p.refused_at, p.refused_reason, p.cause,
         r.type, r.id, r.fence, r.priority, r.queue, r.unique_key, r.claimed_at, r.failed_at, r.worker, r.reason, r.last_error, r.output, r.needed`
 
 	discardSQL = `DELETE FROM {{schema}}.redrive_waiting WHERE redrive = $1 AND position > $2 AND position <= $3`
