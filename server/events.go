@@ -153,7 +153,7 @@ func (f *stream) sendOrBeat(text []byte) error {
 // newTransitions returns the transitions since the last ones. Those that the feed no longer has it sends, as they are read from the store.
 func (f *stream) newTransitions(ctx context.Context) ([]transition, error) {
 	if times, end := f.feed.restored(); times != f.restored {
-		f.restored, f.position = times, end
+		f.restored, f.position = times, min(f.position, end) // a stream may have begun in the restored log, and be behind
 	}
 	for !f.feed.server.draining() {
 		list, to, ok := f.feed.after(f.position)

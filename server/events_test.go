@@ -185,6 +185,36 @@ func TestS7AnOpenStreamGoesOnAfterTheLogWasRestored(t *testing.T) {
 	})
 }
 
+// TestS7AStreamOfARestoredLogMissesNothing: it begins before the server has noticed on another stream that the log was restored.
+func TestS7AStreamOfARestoredLogMissesNothing(t *testing.T) {
+	var by atomic.Int64
+	by.Store(100)
+	inBubble(t, func(o *Options) { o.Audit = shifted{o.Audit, &by} }, func(t *testing.T, e *env) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		event := audit.Event{Type: audit.JobTransition, Surface: "job", WorkID: "before", From: "ready", To: "running"}
+		if err := e.options.Log.Record(t.Context(), event); err != nil {
+			t.Fatal(err)
+		}
+		older := e.events(ctx, "?topics=transitions", "")
+		time.Sleep(2*eventEvery + eventEvery/2)
+		by.Store(0)
+		events := e.events(ctx, "?topics=transitions", "")
+		event.WorkID = "since"
+		if err := e.options.Log.Record(t.Context(), event); err != nil {
+			t.Fatal(err)
+		}
+		if got := next(t, events, "transition"); !strings.Contains(got[2], "since") {
+			t.Errorf("%q", got)
+		}
+		cancel()
+		for range older { // until the end
+		}
+		for range events {
+		}
+	})
+}
+
 // grown is an audit log in which by events that are not transitions come first.
 type grown struct{ shifted }
 
