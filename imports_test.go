@@ -60,8 +60,8 @@ var allowed = map[string][]string{
 	"adapter/redis":           {"classify", "policy", "sharing"},
 	"adapter/postgres/pgpipe": {"pipeline", "classify", "policy"},
 	"pipeline/pipelinetest":   {"pipeline", "policy", "classify"},
-	"adapter/http/httpjob":    {"job", "classify", "adapter/http"},
-	"adapter/exec":            {"job"},
+	"adapter/http/httpjob":    {"job", "classify", "adapter/http", "internal/busy"},
+	"adapter/exec":            {"job", "internal/busy"},
 	"adapter/memory":          {"filter", "job", "idempotency", "policy", "policystore", "sharing"},
 	"adapter/sqlite":          {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore", "sharing", "internal/policysql"},
 	"adapter/postgres":        {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore", "sharing", "internal/policysql"},
@@ -80,6 +80,7 @@ var allowed = map[string][]string{
 	"server/internal/deliver":   {"policystore", "rollout", "controlplane/protocol", "server/api", "server/internal/keyring"},
 
 	"internal/address":             {},
+	"internal/busy":                {"job"},
 	"internal/near":                {},
 	"internal/wait":                {},
 	"internal/argument":            {},

@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tenetdev/tenet/internal/busy"
 	"github.com/tenetdev/tenet/internal/procgroup"
 	"github.com/tenetdev/tenet/job"
 )
@@ -51,9 +52,6 @@ type Options struct {
 const (
 	defaultMaxOutput = 32 << 10
 	defaultKillGrace = 5 * time.Second
-
-	// busyDelay is how long a job waits that could not start its command for want of processes, files or memory.
-	busyDelay = 10 * time.Second
 
 	// outputGrace is how long output is read after the command has ended, if a process that it left behind keeps the output open.
 	outputGrace = 250 * time.Millisecond
@@ -131,10 +129,8 @@ var errKilled = errors.New("killed because the worker was stopped at once")
 // startError makes the job dead if the command can never start. A lack of processes, files or memory is temporary, and uses up no attempt.
 func startError(err error) error {
 	err = fmt.Errorf("exec: %w", err)
-	for _, passing := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
-		if errors.Is(err, passing) {
-			return fmt.Errorf("%w: %w", job.Snooze(busyDelay), err)
-		}
+	if snoozed := busy.Snooze(err); snoozed != nil {
+		return snoozed
 	}
 	for _, lasting := range []error{exec.ErrNotFound, fs.ErrNotExist, fs.ErrPermission, exec.ErrDot, syscall.ENOEXEC, syscall.ENOTDIR, syscall.E2BIG} {
 		if errors.Is(err, lasting) {

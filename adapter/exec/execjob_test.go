@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/busy"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -187,7 +188,7 @@ func TestJ8AJobThatABusyMachineCannotStartUsesUpNoAttempt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.State != job.Scheduled || r.Failures != 0 || r.RunAt.Sub(r.ClaimedAt) != busyDelay || len(history) != 1 ||
+			if r.State != job.Scheduled || r.Failures != 0 || r.RunAt.Sub(r.ClaimedAt) != busy.Delay || len(history) != 1 ||
 				!strings.Contains(history[0].Error, cause.Error()) {
 				t.Errorf("%v: %s at %v after %d failures, %+v", cause, r.State, r.RunAt, r.Failures, history)
 			}

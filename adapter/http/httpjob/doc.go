@@ -5,7 +5,8 @@
 //
 // The job's ID travels as Idempotency-Key, so every method may be repeated. The expected status completes the job and keeps
 // the response, bounded, as its output. 408, 429 and 5xx are retried, no earlier than Retry-After asks (429 and 503);
-// other answers and requests that cannot be built are dead at once.
+// other answers and requests that cannot be built are dead at once. A request that cannot be sent because the worker lacks file
+// descriptors is tried again after 10 s, without using up an attempt.
 //
 // Payloads come from whoever may enqueue, so the addresses that a request may reach are guarded: private, loopback,
 // link-local and other special addresses are refused unless Options allow them. The check is made on the address that is

@@ -17,6 +17,7 @@ import (
 
 	tenethttp "github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/busy"
 	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/job"
 )
@@ -125,9 +126,13 @@ func (p *Payload) redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// sendError hides the URL, which may hold secrets, and gives up on addresses that will be refused again.
+// sendError hides the URL, which may hold secrets, and gives up on addresses that will be refused again. A lack of file descriptors uses up
+// no attempt.
 func sendError(err error) error {
 	err = fmt.Errorf("http: %w", netguard.Cause(err))
+	if snoozed := busy.Snooze(err); snoozed != nil {
+		return snoozed
+	}
 	if _, forbidden := errors.AsType[*ForbiddenAddressError](err); forbidden {
 		return job.Unrecoverable(fmt.Errorf("%w; if jobs may reach it, start the worker with --allow-private-networks (httpjob.Options.AllowPrivateNetworks)", err))
 	}
