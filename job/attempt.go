@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/internal/argument"
+	"github.com/tenetdev/tenet/internal/storable"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -147,7 +148,7 @@ func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settleme
 	}
 	if t.unasked != nil {
 		n.log.Error("job: the retry policy failed", "job", r.ID, "error", t.unasked)
-		s.Error += "; " + t.unasked.Error()
+		s.Error = storable.WithEnd(s.Error, "; "+t.unasked.Error())
 	}
 	return s, settle
 }
@@ -318,7 +319,7 @@ func settlement(cause error, s Settlement, result retry.Result, handled error) (
 	if handled != nil {
 		s.Error = handled.Error()
 		if detail := result.Outcome.Attributes[observe.AttrDetail]; detail != "" { // such as a classifier's own reason
-			s.Error += "; detail: " + detail
+			s.Error = storable.WithEnd(s.Error, "; detail: "+detail)
 		}
 	}
 	if p, ok := errors.AsType[*panicError](handled); ok {

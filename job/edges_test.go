@@ -41,15 +41,17 @@ func TestJ3AHandlerThatSucceedsRunsOnce(t *testing.T) {
 	}
 }
 
+// quota is a classifier with a reason of its own.
+var quota = classify.Func(func(_ any, err error) classify.Outcome {
+	o := classify.Default(nil, err)
+	if err != nil {
+		o.Reason = "quota_exceeded"
+	}
+	return o
+})
+
 // TestD6TheHistoryHasTheReasonThatAClassifierGave, as the detail of the error.
 func TestD6TheHistoryHasTheReasonThatAClassifierGave(t *testing.T) {
-	quota := classify.Func(func(_ any, err error) classify.Outcome {
-		o := classify.Default(nil, err)
-		if err != nil {
-			o.Reason = "quota_exceeded"
-		}
-		return o
-	})
 	synctest.Test(t, func(t *testing.T) {
 		handler, _ := failing(errors.New("no"))
 		var p policy.Policy
@@ -61,6 +63,23 @@ func TestD6TheHistoryHasTheReasonThatAClassifierGave(t *testing.T) {
 		r, h := b.get(id)
 		if r.State != job.Dead || r.LastError != want || len(h) != 2 || h[0].Error != want || h[0].Reason != policy.ReasonError || h[1].Error != want {
 			t.Errorf("%s, %q, %+v", r.State, r.LastError, h)
+		}
+	})
+}
+
+// TestD6ALongErrorIsCutOffBeforeTheReasonThatAClassifierGave, in the history and of the job.
+func TestD6ALongErrorIsCutOffBeforeTheReasonThatAClassifierGave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler, _ := failing(errors.New(strings.Repeat("x\x00", 16<<10)))
+		var p policy.Policy
+		p.Retry.MaxAttempts, p.Retry.ClassifierName = 1, "quota"
+		b := work(t, handler, following(t, p), job.WithExecutorOptions(retry.ExecutorOptions{Classifiers: map[string]classify.Classifier{"quota": quota}}))
+		id := b.enqueue(job.Request{})
+		time.Sleep(time.Hour)
+		r, h := b.get(id)
+		got := r.LastError
+		if len(got) > 16<<10 || len(got) < 16<<10-10 || h[0].Error != got || !strings.HasPrefix(got, "x\uFFFDx") || !strings.HasSuffix(got, "…; detail: quota_exceeded") {
+			t.Errorf("%d bytes: %.20q…%q", len(got), got, got[max(0, len(got)-40):])
 		}
 	})
 }
