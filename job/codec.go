@@ -29,6 +29,10 @@ var ErrNoKey = errors.New("the key is missing")
 // Sealed reports whether a payload or output was encoded by a Codec.
 func Sealed(text []byte) bool { return bytes.HasPrefix(text, []byte(SealedPrefix)) }
 
+// plainSize is about the size of what is encoded in n bytes: without base64, and what describes and protects the text. The size that the
+// encoded text names is that of anybody who enqueues it.
+func plainSize(n int) int { return max(n-1<<10, 0) / 4 * 3 }
+
 // Seal describes an encoded text to whoever cannot read it.
 type Seal struct {
 	Version     int    `json:"$tenet_payload"`

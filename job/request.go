@@ -18,7 +18,8 @@ type Request struct {
 	Type string
 	// Payload is encoded as JSON; []byte and json.RawMessage are stored unchanged.
 	Payload any
-	// MaxPayload is the largest payload in bytes. 0 is the client's limit, or DefaultMaxPayload without a client.
+	// MaxPayload is the largest payload in bytes, before it is encoded by a codec. 0 is the client's limit, or DefaultMaxPayload without a
+	// client.
 	MaxPayload int
 	// Queue defaults to "default". At most 128 bytes.
 	Queue string
@@ -133,8 +134,12 @@ func (r Request) insert(index, maxPayload int) (Insert, error) {
 	if err != nil {
 		return fail("payload", err.Error())
 	}
-	if limit := cmp.Or(r.MaxPayload, maxPayload); len(payload) > limit {
-		return Insert{}, &PayloadTooLargeError{Index: index, Size: len(payload), Limit: limit}
+	size := len(payload)
+	if Sealed(payload) { // of an exported job
+		size = plainSize(size)
+	}
+	if limit := cmp.Or(r.MaxPayload, maxPayload); size > limit {
+		return Insert{}, &PayloadTooLargeError{Index: index, Size: size, Limit: limit}
 	}
 	return Insert{
 		ID: uuidv7.Next(), Type: r.Type, Queue: r.Queue, Priority: r.Priority, Payload: payload, Meta: r.Meta, Timeout: r.Timeout,

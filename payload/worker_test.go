@@ -176,6 +176,25 @@ func TestAnExportedJobIsStoredAsItIs(t *testing.T) {
 	}
 }
 
+// TestJ18AnExportedJobWithALargePayloadIsTakenAgain: the limit is that of the payload before it was sealed.
+func TestJ18AnExportedJobWithALargePayloadIsTakenAgain(t *testing.T) {
+	store := memory.Open().Jobs()
+	client := job.NewClient(store, job.WithCodec(codec(keys(t, strings.Repeat("k", 64)), policy.Codec{Encrypt: true})))
+	receipt, err := client.Enqueue(t.Context(), job.Request{Type: "t", Payload: make([]byte, job.DefaultMaxPayload)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exported := stored(t, store, receipt.ID).Payload
+	if _, err := job.NewClient(store).Enqueue(t.Context(), job.Request{Type: "t", Payload: json.RawMessage(exported)}); err != nil {
+		t.Error(err)
+	}
+	forged := append([]byte(job.SealedPrefix), make([]byte, 2*job.DefaultMaxPayload)...)
+	_, err = client.Enqueue(t.Context(), job.Request{Type: "t", Payload: forged})
+	if _, large := errors.AsType[*job.PayloadTooLargeError](err); !large {
+		t.Errorf("a forged one: %v", err)
+	}
+}
+
 // TestJ18TheLimitOfAPayloadIsThatBeforeItWasSealed: the store of a transaction checks sealed requests again.
 func TestJ18TheLimitOfAPayloadIsThatBeforeItWasSealed(t *testing.T) {
 	client := job.NewClient(memory.Open().Jobs(), job.WithCodec(codec(keys(t, "k1"), policy.Codec{Encrypt: true})))
