@@ -14,7 +14,6 @@ import (
 	"unicode"
 
 	"github.com/tenetdev/tenet/internal/uuidv7"
-	"github.com/tenetdev/tenet/server/client"
 )
 
 // action is a change that a person previews and then makes.
@@ -159,9 +158,8 @@ const maxForm = 4 << 20
 // serveAction makes a change. The form, which may have megabytes, is not read before the caller is known.
 func (u *UI) serveAction(w http.ResponseWriter, q *request, a *action) {
 	r := q.Request
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		u.fail(w, q, &client.Problem{Status: http.StatusBadRequest, Title: "The form could not be read", Detail: "It is larger than 4 MiB, or cut off.", Remedy: "Go back and try again."})
+	if err := readForm(w, r, maxForm); err != nil {
+		u.fail(w, q, err)
 		return
 	}
 	if want := r.PostFormValue("count"); want != "" {

@@ -2,12 +2,35 @@ package ui
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/server/client"
 )
+
+// readForm reads a form of at most so many bytes. Its error is a problem.
+func readForm(w http.ResponseWriter, r *http.Request, most int64) error {
+	r.Body = http.MaxBytesReader(w, r.Body, most)
+	err := r.ParseForm()
+	if err == nil {
+		return nil
+	}
+	p := &client.Problem{Title: "The form could not be read", Remedy: "Go back and try again"}
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case large:
+		p.Status, p.Detail = http.StatusRequestEntityTooLarge, fmt.Sprintf("It is larger than %d KiB.", most>>10)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
+		p.Status, p.Detail = http.StatusRequestTimeout, "It did not arrive completely."
+	default:
+		p.Status, p.Detail = http.StatusBadRequest, "It is not a form of this page."
+	}
+	return p
+}
 
 // formFault is something that a person can mend in the form of a preview, which is then shown again.
 type formFault string

@@ -39,7 +39,10 @@ func (u *UI) showLogin(w http.ResponseWriter, q *request, status int, problem st
 // login exchanges a token for a session cookie, which the API sets.
 func (u *UI) login(w http.ResponseWriter, r *http.Request) {
 	q := u.request(r)
-	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	if err := readForm(w, r, 64<<10); answered(err, http.StatusRequestTimeout) { // any other form has no valid token
+		u.fail(w, q, err)
+		return
+	}
 	err := u.pass(w, q, client.Call{Method: http.MethodPost, Path: sessionPath, Body: api.SignIn{Token: r.PostFormValue("token")}})
 	if answered(err, http.StatusUnauthorized, http.StatusUnprocessableEntity) {
 		u.showLogin(w, q, http.StatusUnauthorized, "The server does not accept this token. It may have expired or been revoked, or a part of it is missing.")

@@ -1,6 +1,9 @@
 package ui_test
 
 import (
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -127,4 +130,25 @@ func TestS5UsersOfAProgramDoNotSignOutHere(t *testing.T) {
 	if strings.Contains(page, "Sign out") {
 		t.Error("a button that would do nothing")
 	}
+}
+
+// TestS6AFormThatIsCutOffMayBeSentAgain: the status says that it did not arrive completely.
+func TestS6AFormThatIsCutOffMayBeSentAgain(t *testing.T) {
+	s := newSite(t, nil)
+	for _, path := range []string{"login", "do/queues/mail/pause"} {
+		conn, err := net.Dial("tcp", s.http.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST /ui/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 99\r\n\r\ntoken=", path)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(conn)
+		if text := string(answer); !strings.HasPrefix(text, "HTTP/1.1 408") || !strings.Contains(text, "It did not arrive completely.") {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	has(t, s.refusedPost("do/queues/mail/pause", url.Values{"reason": {strings.Repeat("x", 4<<20)}}, http.StatusRequestEntityTooLarge), "larger than 4096 KiB")
 }
