@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -51,6 +52,21 @@ type people struct {
 	provider *oidc.Provider
 	verifier *oidc.IDTokenVerifier
 	oauth    oauth2.Config
+	failed   atomic.Int64 // requests to the provider that it did not answer
+}
+
+// counting counts the requests that a provider does not answer. The libraries keep only the text of some of these errors.
+type counting struct {
+	http.RoundTripper
+	failed *atomic.Int64
+}
+
+func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := c.RoundTripper.RoundTrip(r)
+	if err != nil || answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests {
+		c.failed.Add(1)
+	}
+	return answer, err
 }
 
 func newPeople(ctx context.Context, o *OIDC) (*people, error) {
@@ -76,6 +92,7 @@ func newPeople(ctx context.Context, o *OIDC) (*people, error) {
 	p.options.GroupsClaim = cmp.Or(p.options.GroupsClaim, "groups")
 	client := *cmp.Or(p.options.Client, &http.Client{Transport: netguard.Checked()})
 	client.Timeout = cmp.Or(client.Timeout, askTime)
+	client.Transport = counting{cmp.Or(client.Transport, http.DefaultTransport), &p.failed}
 	p.options.Client = &client
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, p.options.Client), o.Issuer)
 	if err != nil {
@@ -107,9 +124,20 @@ func (p *people) begin(target string) (l login, to string) {
 // errRefused marks a person who is known but may do nothing.
 var errRefused = errors.New("none of your groups may use this server")
 
+// errAway marks a sign-in that failed because the provider does not answer now.
+var errAway = errors.New("the OpenID Connect provider did not answer")
+
 // finish exchanges the code of a sign-in for the person.
 func (p *people) finish(ctx context.Context, l login, code string) (session, error) {
-	ctx = oidc.ClientContext(ctx, p.options.Client)
+	failed := p.failed.Load()
+	s, err := p.exchange(oidc.ClientContext(ctx, p.options.Client), l, code)
+	if err != nil && (p.failed.Load() != failed || errors.Is(ctx.Err(), context.DeadlineExceeded)) {
+		err = fmt.Errorf("%w: %w", errAway, err)
+	}
+	return s, err
+}
+
+func (p *people) exchange(ctx context.Context, l login, code string) (session, error) {
 	token, err := p.oauth.Exchange(ctx, code, oauth2.VerifierOption(l.Verifier))
 	if err != nil {
 		return session{}, fmt.Errorf("exchange of the code: %w", err)

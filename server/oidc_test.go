@@ -8,6 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
 	"math/big"
 	"net"
@@ -245,6 +247,61 @@ func TestS5AProviderThatHangsKeepsNobodyOutForEver(t *testing.T) {
 			hangs.Store("")
 		}
 	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestS5AnOutageOfTheProviderIsNotTheFaultOfWhoeverSignsIn, at each of the provider's addresses; a code that it does not know is.
+func TestS5AnOutageOfTheProviderIsNotTheFaultOfWhoeverSignsIn(t *testing.T) {
+	f := newForger(t)
+	for _, c := range []struct {
+		path         string // or how the provider sends the browser back
+		status, want int    // 0 breaks the connection
+	}{
+		{"error=temporarily_unavailable", 0, 503}, {"error=server_error", 0, 503}, {"error=access_denied", 0, 400},
+		{"/token", 0, 503}, {"/token", 502, 503}, {"/token", 429, 503}, {"/token", 400, 400},
+		{"/keys", 0, 503}, {"/keys", 500, 503}, {"/me", 0, 503}, {"/me", 503, 503},
+	} {
+		t.Run(fmt.Sprint(c.path, " ", c.status), func(t *testing.T) {
+			client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				switch {
+				case r.URL.Path != c.path:
+					return http.DefaultTransport.RoundTrip(r)
+				case c.status == 0:
+					return nil, io.ErrUnexpectedEOF
+				}
+				return &http.Response{StatusCode: c.status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+			})}
+			e := newEnv(t, func(o *Options) {
+				o.OIDC = &OIDC{
+					Issuer: f.url, ClientID: "tenet", BaseURL: "https://tenet.example.com/", Client: client,
+					Groups: map[string][]policystore.Scope{"ops": {policystore.ScopeRead}},
+				}
+			})
+			begun, _ := e.server.identity.people.begin("/v1/session")
+			cookie, err := e.server.identity.cookies.seal(t.Context(), loginCookie, begun, loginTime)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.claims = map[string]any{"iss": f.url, "sub": "7", "aud": "tenet", "exp": time.Now().Add(time.Hour).Unix(), "nonce": begun.Nonce}
+			f.userInfo = map[string]any{"sub": "7", "groups": []string{"ops"}}
+			back := "code=c"
+			if strings.HasPrefix(c.path, "error=") {
+				back = c.path
+			}
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, "https://tenet.example.com/v1/session/callback?"+back+"&state="+begun.State, http.NoBody)
+			r.AddCookie(cookie)
+			e.server.Handler().ServeHTTP(w, r)
+			away := w.Header().Get("Retry-After") != "" && strings.Contains(w.Body.String(), "provider did not answer") &&
+				strings.Contains(w.Body.String(), "sign in again later")
+			if w.Code != c.want || away != (c.want == 503) || !strings.Contains(e.log.String(), "a sign-in failed") {
+				t.Errorf("%d %s\n%s", w.Code, w.Body, e.log)
+			}
+		})
+	}
 }
 
 // TestS5ABaseURLThatIsNotAnAddressIsRefused: providers would send nobody back to it.

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -121,10 +122,23 @@ func (s *Server) loginCallback(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusBadRequest, "this sign-in was not begun in this browser, or too long ago")
 		return
 	}
-	person, err := p.finish(r.Context(), begun, query.Get("code"))
+	var person session
+	var err error
+	switch fault := query.Get("error"); fault {
+	case "":
+		person, err = p.finish(r.Context(), begun, query.Get("code"))
+	case "server_error", "temporarily_unavailable": // RFC 6749, 4.1.2.1
+		err = fmt.Errorf("%w: %s", errAway, fault)
+	default:
+		err = fmt.Errorf("the provider refused it: %s", fault)
+	}
 	switch {
 	case errors.Is(err, errRefused):
 		refuse(http.StatusForbidden, errRefused.Error())
+	case errors.Is(err, errAway):
+		s.options.Logger.ErrorContext(r.Context(), "a sign-in failed", "error", err)
+		const remedy = "sign in again later: /v1/session/login; until then, sign in with a token"
+		refusal(http.StatusServiceUnavailable, errAway.Error(), remedy).retryIn(awayTime).write(w)
 	case err != nil:
 		s.options.Logger.WarnContext(r.Context(), "a sign-in failed", "error", err)
 		refuse(http.StatusBadRequest, "the provider's answer was not accepted")
