@@ -134,11 +134,12 @@ type identity struct {
 	own      func(*http.Request) (*Caller, error) // may be nil
 	people   *people                              // nil without OIDC
 	log      *slog.Logger
+	limits   *limiter
 	insecure bool
 	known    atomic.Bool // there is a token, or another way to say who one is
 
 	mu     sync.Mutex
-	tokens map[string]cachedToken // by hash
+	tokens map[string]cachedToken // by hash; those that were read and may have to be read again
 }
 
 type cachedToken struct {
@@ -146,9 +147,10 @@ type cachedToken struct {
 	until  time.Time
 }
 
-func newIdentity(ctx context.Context, o Options) (*identity, error) {
+func newIdentity(ctx context.Context, o Options, limits *limiter) (*identity, error) {
 	i := &identity{
-		store: o.Policies, cookies: cookies{store: o.Policies}, own: o.Authenticate, log: o.Logger, insecure: o.Insecure, tokens: map[string]cachedToken{},
+		store: o.Policies, cookies: cookies{store: o.Policies}, own: o.Authenticate, log: o.Logger, limits: limits, insecure: o.Insecure,
+		tokens: map[string]cachedToken{},
 	}
 	i.known.Store(o.OIDC != nil || o.Authenticate != nil)
 	if o.OIDC == nil {
@@ -217,7 +219,11 @@ func (i *identity) caller(r *http.Request) (*caller, error) {
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "Bearer") {
-		return i.token(r.Context(), strings.TrimSpace(secret))
+		secret = strings.TrimSpace(secret)
+		if err := i.stranger(r, secret); err != nil {
+			return nil, err
+		}
+		return i.token(r.Context(), secret)
 	}
 	if who, err := i.session(r); who != nil || err != nil {
 		return who, err
@@ -235,6 +241,18 @@ func (i *identity) caller(r *http.Request) (*caller, error) {
 		return nil, refusal(http.StatusForbidden, "a server without tokens answers only to this machine", "make a token first")
 	}
 	return &caller{policystore.Token{Name: "anyone", Scopes: []policystore.Scope{policystore.ScopeAdmin}}, "local"}, nil
+}
+
+// stranger refuses a token that this server has not read before while the address that it comes from is over its limit: the store is not
+// asked about it. Tokens that were read are read again all the same, so that nobody at the same address can keep them out.
+func (i *identity) stranger(r *http.Request, secret string) error {
+	i.mu.Lock()
+	_, known := i.tokens[hashOf(secret)]
+	i.mu.Unlock()
+	if known || r.Context().Value(localKey{}) != nil {
+		return nil
+	}
+	return i.limits.look("address:" + hostOf(r.RemoteAddr))
 }
 
 // token finds the token of a secret.
@@ -257,6 +275,7 @@ func (i *identity) tokenOf(ctx context.Context, hash string) (*caller, error) {
 		t, err := i.store.Token(ctx, hash)
 		switch {
 		case errors.Is(err, policystore.ErrNotFound):
+			i.lose(hash)
 			return nil, refusedToken()
 		case err != nil:
 			return nil, err
@@ -288,9 +307,19 @@ func (i *identity) remember(hash string, c cachedToken) {
 	i.tokens[hash] = c
 }
 
-// forget drops what is remembered, after a token was revoked.
-func (i *identity) forget() {
+// lose drops a token that the store does not have any more.
+func (i *identity) lose(hash string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	clear(i.tokens)
+	delete(i.tokens, hash)
+}
+
+// readAgain ends the trust in what has been read, after a token was revoked.
+func (i *identity) readAgain() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for hash, c := range i.tokens {
+		c.until = time.Time{}
+		i.tokens[hash] = c
+	}
 }

@@ -13,7 +13,8 @@ import (
 // Limits bound requests. The zero value means the defaults.
 type Limits struct {
 	// Rate is how many requests each caller may make in a second, in the long run, and Burst how many at once. Callers that are
-	// not known are bounded by their address. Defaults 200 and 400. Following documents is not bounded by it.
+	// not known are bounded by their address, as are tokens that the server has not read yet. Defaults 200 and 400. Following
+	// documents is not bounded by it.
 	Rate  float64
 	Burst int
 	// HeaderBytes and HeaderTime bound the header of a request. Defaults 32 KiB and 10 s.
@@ -52,15 +53,20 @@ func newLimiter(l Limits) *limiter {
 }
 
 // take counts a request of a caller, or refuses it.
-func (l *limiter) take(caller string) error {
-	if wait := l.wait(caller, time.Now()); wait > 0 {
+func (l *limiter) take(caller string) error { return l.ask(caller, true) }
+
+// look refuses what take would refuse, and counts nothing.
+func (l *limiter) look(caller string) error { return l.ask(caller, false) }
+
+func (l *limiter) ask(caller string, count bool) error {
+	if wait := l.wait(caller, time.Now(), count); wait > 0 {
 		return refusal(http.StatusTooManyRequests, "too many requests", "wait for the time in Retry-After; send many jobs in one request").retryIn(wait)
 	}
 	return nil
 }
 
 // wait returns how long a caller has to wait, 0 if it may go on.
-func (l *limiter) wait(caller string, now time.Time) time.Duration {
+func (l *limiter) wait(caller string, now time.Time, count bool) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.buckets[caller]
@@ -73,7 +79,7 @@ func (l *limiter) wait(caller string, now time.Time) time.Duration {
 	}
 	r := b.ReserveN(now, 1)
 	wait := r.DelayFrom(now)
-	if wait > 0 {
+	if wait > 0 || !count {
 		r.CancelAt(now)
 	}
 	return wait

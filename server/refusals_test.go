@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -214,6 +216,60 @@ func TestS9TheRateOfACallerIsBounded(t *testing.T) {
 	if r := e.do(call{method: http.MethodGet, path: "/v1/stats", secret: e.token(policystore.ScopeRead)}); r.status != 200 {
 		t.Errorf("another caller: %d", r.status)
 	}
+}
+
+// tokenReads counts how often tokens are looked for in a store.
+type tokenReads struct {
+	policystore.Store
+	n atomic.Int32
+}
+
+func (s *tokenReads) Token(ctx context.Context, hash string) (policystore.Token, error) {
+	s.n.Add(1)
+	return s.Store.Token(ctx, hash)
+}
+
+// TestS9GuessesCostNoLookIntoTheStoreOnceTheirAddressIsOverItsLimit. Tokens that are known go on from there, also after another was revoked.
+func TestS9GuessesCostNoLookIntoTheStoreOnceTheirAddressIsOverItsLimit(t *testing.T) {
+	reads := &tokenReads{}
+	inBubble(t, func(o *Options) {
+		o.Limits.Rate, o.Limits.Burst = 0.001, 5
+		reads.Store, o.Policies = o.Policies, reads
+	}, func(t *testing.T, e *env) {
+		get := func(secret string, want int, looks int32) {
+			t.Helper()
+			before := reads.n.Load()
+			if r := e.do(call{method: http.MethodGet, path: "/v1/session", secret: secret}); r.status != want || reads.n.Load()-before != looks {
+				t.Errorf("%d after %d looks, want %d after %d", r.status, reads.n.Load()-before, want, looks)
+			}
+		}
+		get(e.secret, 200, 1)
+		gone := e.tokenOf(policystore.Token{Name: "n", Scopes: policystore.Scopes()})
+		get(gone, 200, 1)
+		for i := range 5 {
+			get("tenet_"+strconv.Itoa(i), 401, 1)
+		}
+		get("tenet_5", 429, 0)
+		get(e.token(policystore.ScopeRead), 429, 0) // nobody knows that it is valid
+		get(e.secret, 200, 0)
+		time.Sleep(tokenTime)
+		get(e.secret, 200, 1)
+		list, err := reads.Tokens(t.Context(), "", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := list[slices.IndexFunc(list, func(t policystore.Token) bool { return t.Name == "n" })].ID
+		if r := e.change(http.MethodDelete, "/v1/tokens/"+id, "r", nil); r.status != 204 {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+		get(gone, 429, 1)
+		get(gone, 429, 0)
+		get(e.secret, 200, 1)
+		time.Sleep(1001 * time.Second)
+		get(e.token(policystore.ScopeRead), 200, 1) // which costs the address nothing
+		get("tenet_6", 401, 1)
+		get("tenet_7", 429, 0)
+	})
 }
 
 func TestS9CallersOfDifferentKindsHaveRatesOfTheirOwn(t *testing.T) {

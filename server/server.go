@@ -137,7 +137,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.guard, err = idempotency.NewGuard(o.Records, guard); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	if s.identity, err = newIdentity(ctx, o); err != nil {
+	if s.identity, err = newIdentity(ctx, o, s.limits); err != nil {
 		return nil, err
 	}
 	s.mux = &mux{ServeMux: http.NewServeMux(), declared: map[string]*route{}, wrap: s.protect}

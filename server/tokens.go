@@ -93,6 +93,6 @@ func (s *Server) revokeToken(ctx context.Context, in *tokenID) (*struct{}, error
 	if err := s.record(ctx, OnToken("tokens.revoke", t)); err != nil {
 		return nil, err
 	}
-	defer s.identity.forget()
+	defer s.identity.readAgain()
 	return nil, s.options.Policies.RevokeToken(ctx, in.ID, time.Now())
 }
