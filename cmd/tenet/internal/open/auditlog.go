@@ -86,7 +86,7 @@ func openAuditLog(ctx context.Context, a *cli.App, text string) (*AuditLog, erro
 	case text == OfServer:
 		return nil, cli.Usagef("%s is the log of --server, which is missing", OfServer)
 	case text == "":
-		return nil, cli.Usagef("the log's name is empty; write a path, %s", UseLog.Forms())
+		return nil, cli.Usagef("no log is named; write a path, %s, or give --server", UseLog.Forms())
 	case !IsLogURL(text) && !strings.Contains(text, "://"):
 		return fileLog(text), nil
 	}
