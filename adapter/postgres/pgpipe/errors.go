@@ -12,8 +12,9 @@ import (
 	"github.com/tenetdev/tenet/internal/wait"
 )
 
-// ErrLost is returned for a delivery whose lease expired and that another consumer has claimed since. Nothing was changed.
-var ErrLost = errors.New("postgres: the delivery's lease expired and another consumer claimed it")
+// ErrLost is returned for a delivery that was given back, or whose lease expired and that another consumer has claimed since. Nothing was
+// changed.
+var ErrLost = errors.New("postgres: the delivery was given back, or its lease expired and another consumer claimed it")
 
 // Classes of SQLSTATE codes, which are their first two characters.
 const (

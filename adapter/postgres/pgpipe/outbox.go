@@ -54,13 +54,12 @@ type row struct {
 	transaction *pipeline.Transaction
 	at          position
 	owner       string
-	count       int
+	count       int // of the last delivery or, once it was given back, of the next one
 	acked       bool
 	due         time.Time
 }
 
 func (r *row) delivery() pipeline.Delivery {
-	r.count++
 	return pipeline.Delivery{Transaction: r.transaction, Token: r, Count: r.count}
 }
 
@@ -235,7 +234,7 @@ func (o *Outbox) readPage(ctx context.Context, w *window, n int) (list []*row, e
 	defer rows.Close()
 	for rows.Next() {
 		var b body
-		r := &row{at: position{base: w.base, target: w.target}}
+		r := &row{at: position{base: w.base, target: w.target}, count: 1}
 		if err := rows.Scan(append([]any{&r.at.seq}, b.targets()...)...); err != nil {
 			return nil, kind.Wrap("read", err)
 		}
@@ -278,7 +277,7 @@ func (o *Outbox) advance() {
 }
 
 // Ack implements pipeline.Acker. It retries after a broken connection or a restart of the server until ctx ends. If another
-// reader has taken over, the errors are [ErrLost].
+// reader has taken over, the errors are [ErrLost], as is that of a delivery that was given back.
 func (o *Outbox) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	o.saving.Lock()
 	defer o.saving.Unlock()
@@ -291,7 +290,7 @@ func (o *Outbox) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	if errors.Is(err, ErrLost) {
 		o.lose(owner)
 	}
-	return verdicts("acknowledge", done, err, by(owner))
+	return verdicts("acknowledge", done, err, o.by(owner))
 }
 
 // mark marks deliveries as acknowledged, and returns the state to store.
@@ -299,7 +298,7 @@ func (o *Outbox) mark(done []pipeline.Delivery) (owner string, at position, ahea
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, d := range done {
-		if r, ok := d.Token.(*row); ok && r.owner == o.owner {
+		if r := rowOf(d, o.owner); r != nil {
 			r.acked = true
 		}
 	}
@@ -322,11 +321,20 @@ func (o *Outbox) lose(owner string) {
 	}
 }
 
-// by returns a function that reports whether the cursor of that owner delivered a row.
-func by(owner string) func(pipeline.Delivery) bool {
+// rowOf returns the row of a delivery by the cursor of that owner, or nil if the row was given back since. The caller holds mu.
+func rowOf(d pipeline.Delivery, owner string) *row {
+	if r, ok := d.Token.(*row); ok && r.owner == owner && r.count == d.Count {
+		return r
+	}
+	return nil
+}
+
+// by returns a function that reports whether rowOf knows the row of a delivery. An acknowledged row is not given back any more.
+func (o *Outbox) by(owner string) func(pipeline.Delivery) bool {
 	return func(d pipeline.Delivery) bool {
-		r, ok := d.Token.(*row)
-		return ok && r.owner == owner
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return rowOf(d, owner) != nil
 	}
 }
 
@@ -335,13 +343,14 @@ func (o *Outbox) Nack(_ context.Context, d pipeline.Delivery, delay time.Duratio
 	defer o.settled.Send()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r, ok := d.Token.(*row)
-	if !ok || r.owner != o.owner || o.owner == "" {
+	r := rowOf(d, o.owner)
+	switch {
+	case r == nil, o.owner == "":
 		return ErrLost
-	}
-	if r.acked || slices.Contains(o.back, r) {
+	case r.acked:
 		return nil
 	}
+	r.count++
 	r.due = time.Now().Add(delay)
 	at := sort.Search(len(o.back), func(i int) bool { return o.back[i].due.After(r.due) })
 	o.back = slices.Insert(o.back, at, r)
@@ -357,7 +366,7 @@ func (o *Outbox) Extend(ctx context.Context, held []pipeline.Delivery) []error {
 	if owner != "" {
 		err = o.renew(ctx, owner)
 	}
-	return verdicts("extend", held, err, by(owner))
+	return verdicts("extend", held, err, o.by(owner))
 }
 
 // ExtendEvery implements pipeline.Extender: a third of the lease, so that two attempts may fail.

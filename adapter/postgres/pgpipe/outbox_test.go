@@ -317,6 +317,37 @@ func TestReturnedRowsKeepTheOrderOfDueTimes(t *testing.T) {
 	}
 }
 
+// TestL11ALateSettlementOfAnEarlierDeliveryIsRefused: the row is delivered again until its last delivery is acknowledged.
+func TestL11ALateSettlementOfAnEarlierDeliveryIsRefused(t *testing.T) {
+	o, name := newOutbox(t)
+	put(t, name, makePlain("a"))
+	box := openOutbox(t, o)
+	first := fetch(t, box, 1, 0)
+	if err := box.Nack(t.Context(), first[0], 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	late := func(when string) {
+		t.Helper()
+		if errs := box.Ack(t.Context(), first); len(errs) != 1 || !errors.Is(errs[0], pgpipe.ErrLost) {
+			t.Errorf("%s: Ack: %v", when, errs)
+		}
+		if err := box.Nack(t.Context(), first[0], time.Hour, nil); !errors.Is(err, pgpipe.ErrLost) {
+			t.Errorf("%s: Nack: %v", when, err)
+		}
+	}
+	late("given back")
+	second := fetch(t, box, 1, 10*time.Second)
+	late("delivered again")
+	if err := box.Close(); err != nil {
+		t.Fatal(err)
+	}
+	box = openOutbox(t, o)
+	defer box.Close()
+	if diff := cmp.Diff(idsOf(second), idsOf(fetch(t, box, 1, 0))); diff != "" {
+		t.Errorf("after a restart: %s", diff)
+	}
+}
+
 // TestReadRowsCanBeRemoved runs the statement of the documentation, which keeps the rows that a consumer has yet to read.
 func TestReadRowsCanBeRemoved(t *testing.T) {
 	o, name := newOutbox(t)
