@@ -30,6 +30,9 @@ func (j *Jobs) Swept(at time.Time) {
 // PromoteNext makes the next claim promote without looking.
 func (j *Jobs) PromoteNext() { j.promotes.Store(true) }
 
+// ForgetEmpty removes the totals of queues without jobs, as maintenance does that has removed jobs.
+func (j *Jobs) ForgetEmpty(ctx context.Context) error { return j.forgetEmpty(ctx) }
+
 // FlowParts returns how many jobs each statement stores of a flow, without storing it.
 func (j *Jobs) FlowParts(f job.NewFlow) (parts []int, err error) {
 	entries, err := prepareFlow(f)

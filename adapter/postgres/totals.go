@@ -71,10 +71,16 @@ func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 	return stats, nil
 }
 
+// forgetEmptySQL leaves a queue alone that may have jobs which are not in its totals yet.
+const forgetEmptySQL = `
+DELETE FROM {{schema}}.total t
+WHERE waiting = 0 AND scheduled = 0 AND ready = 0 AND running = 0 AND completed = 0 AND dead = 0 AND cancelled = 0
+    AND NOT EXISTS (SELECT FROM {{schema}}.total_change c WHERE c.queue = t.queue)`
+
 // forgetEmpty removes the totals of queues without jobs.
 func (j *Jobs) forgetEmpty(ctx context.Context) error {
 	b := &pgx.Batch{}
-	b.Queue(j.db.sql(`DELETE FROM {{schema}}.total WHERE waiting = 0 AND scheduled = 0 AND ready = 0 AND running = 0 AND completed = 0 AND dead = 0 AND cancelled = 0`))
+	b.Queue(j.db.sql(forgetEmptySQL))
 	return j.db.run(ctx, "remove empty totals", b)
 }
 
