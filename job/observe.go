@@ -29,8 +29,12 @@ type reporter struct {
 
 // moved notifies the observer of the state change by a settlement; at is when the write began. The job may already be
 // running again.
-func (p *reporter) moved(r *Record, x *Settlement, at time.Time) {
-	t := observe.Transition{From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: x.made(r), Worker: p.worker}
+func (p *reporter) moved(x *settling, at time.Time) {
+	r, to := x.record, after[x.Kind]
+	if x.cancelled {
+		to = Cancelled
+	}
+	t := observe.Transition{From: string(Running), To: string(to), Reason: x.Reason, Attempts: x.made(r), Worker: p.worker}
 	p.event(r, at, &t, x.Error)
 	if p.observer != nil {
 		told := t // only the observer needs one on the heap

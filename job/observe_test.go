@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,36 @@ func TestA1TransitionsOfJobsAreReported(t *testing.T) {
 		}
 		if len(m.wrong) > 0 {
 			t.Error(m.wrong)
+		}
+	})
+}
+
+// TestJ25AnAttemptThatEndsBeforeItsWorkerLearnsOfTheCancellationIsReportedAsCancelled, as is one that snoozes when it does.
+func TestJ25AnAttemptThatEndsBeforeItsWorkerLearnsOfTheCancellationIsReportedAsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &moves{}
+		var calls atomic.Int32
+		var b *bench
+		b = work(t, func(ctx context.Context, j job.Job[[]byte]) error {
+			if _, err := b.store.Change(ctx, job.ActionCancel, job.Filter{IDs: []string{j.ID}}, 1); err != nil {
+				t.Error(err)
+			}
+			if calls.Add(1) > 1 {
+				<-ctx.Done()
+				return job.Snooze(time.Second)
+			}
+			return errors.New("down")
+		}, job.WithRetryPolicy(steady(5)), job.WithObserver(m))
+		for range 2 {
+			id := b.enqueue(job.Request{})
+			time.Sleep(time.Minute)
+			if r, _ := b.get(id); r.State != job.Cancelled {
+				t.Error(r.State)
+			}
+		}
+		b.stop()
+		if diff := cmp.Diff([]string{"job t running→cancelled error 1", "job t running→cancelled snoozed 0"}, m.lines); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

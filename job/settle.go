@@ -30,8 +30,9 @@ type settler struct {
 // settling is a pending settlement, with the job as it was claimed or its index in the caller's list.
 type settling struct {
 	Settlement
-	record *Record
-	index  int
+	record    *Record
+	index     int
+	cancelled bool // the job will not run again: its cancellation was requested
 }
 
 const (
@@ -169,6 +170,9 @@ func (s *settler) write(ctx context.Context, group []settling) (again []settling
 			again = append(again, x)
 			continue
 		}
+		if errors.Is(err, ErrCancelRequested) {
+			x.cancelled, err = true, nil
+		}
 		s.answered(x, err, at)
 		if s.room != nil {
 			<-s.room
@@ -182,7 +186,7 @@ func (s *settler) write(ctx context.Context, group []settling) (again []settling
 
 // IsFinal reports whether a store's answer to a settlement or an extension will not change when the request is repeated.
 func IsFinal(err error) bool {
-	for _, known := range []error{ErrNotFound, ErrNotRunning, ErrLeaseExpired, ErrFenced, ErrConflict, ErrClosed} {
+	for _, known := range []error{ErrNotFound, ErrNotRunning, ErrLeaseExpired, ErrFenced, ErrConflict, ErrClosed, ErrCancelRequested} {
 		if errors.Is(err, known) {
 			return true
 		}

@@ -353,7 +353,7 @@ func growStack(i int) byte {
 func (w *Worker) settled(x settling, err error, at time.Time) {
 	if err == nil {
 		w.upkeep.scheduled(&x.Settlement)
-		w.reporter.moved(x.record, &x.Settlement, at)
+		w.reporter.moved(&x, at)
 		w.reporter.logDead(x.record, &x.Settlement)
 	} else {
 		w.settings.log.Warn("job: a late result was refused", "job", x.ID, "kind", x.Kind, "error", err)

@@ -355,7 +355,7 @@ func failedNeedCases() []jobsCase {
 			held := g.claim()[g.ids["a"]]
 			g.change(job.ActionCancel, g.on("a"), 10)
 			g.states(map[string]job.State{"a": job.Running, "cancel": job.Waiting, "run": job.Waiting})
-			g.must(g.settle(held.Ref(), job.KindRetry), nil)
+			g.must(g.settle(held.Ref(), job.KindRetry), job.ErrCancelRequested)
 			g.states(with(job.Cancelled))
 		}},
 		{name: "J20/a need that is deleted also cancels what it holds", run: func(s *jobs) {

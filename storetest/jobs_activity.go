@@ -80,7 +80,7 @@ func activityIsCounted(s *jobs) {
 	s.change(job.ActionCancel, job.Filter{IDs: []string{running.ID}}, 1)
 	want.Enqueued = 5
 	s.did(want)
-	s.must(s.settle(running.Ref(), job.KindRetry, fails("no", 0)), nil)
+	s.must(s.settle(running.Ref(), job.KindRetry, fails("no", 0)), job.ErrCancelRequested)
 	want.Cancelled, want.Attempts = 3, 5
 	s.did(want)
 	s.change(job.ActionDelete, job.Filter{Queue: queue, States: []job.State{job.Cancelled}}, 10)

@@ -296,7 +296,7 @@ func changeCases() []jobsCase {
 				}
 				s.lapse(10 * time.Millisecond)
 				s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1)
-				s.must(s.settle(r.Ref(), kind, fails("x", 0)), nil)
+				s.must(s.settle(r.Ref(), kind, fails("x", 0)), map[job.Kind]error{job.KindRetry: job.ErrCancelRequested}[kind])
 				if got := s.record(r.ID); !got.State.Finished() || !got.CancelRequestedAt.Equal(asked) {
 					s.Errorf("%s: %s, requested at %v, first asked at %v", kind, got.State, got.CancelRequestedAt, asked)
 				}
@@ -323,7 +323,11 @@ func changeCases() []jobsCase {
 			for _, kind := range kinds() {
 				r := s.start(job.Insert{}, long)
 				s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1)
-				s.must(s.settle(r.Ref(), kind, fails("x", s.short)), nil)
+				var answer error
+				if want[kind] == job.Cancelled && kind != job.KindCancel {
+					answer = job.ErrCancelRequested
+				}
+				s.must(s.settle(r.Ref(), kind, fails("x", s.short)), answer)
 				got, history := s.job(r.ID)
 				if got.State != want[kind] || got.FinishedAt.IsZero() || !rowOf(kind, history) {
 					s.Errorf("%s: %+v with %+v", kind, got, history)

@@ -244,6 +244,9 @@ func (m *model) settleOne(x job.Settlement, now time.Time) error {
 		return err
 	}
 	m.history[x.ID] = append(m.history[x.ID], r.Settle(x, now)...)
+	if r.State == job.Cancelled && x.Kind != job.KindCancel {
+		return job.ErrCancelRequested
+	}
 	return nil
 }
 

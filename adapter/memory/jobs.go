@@ -322,6 +322,9 @@ func (s *Jobs) settle(settlement job.Settlement, now time.Time) error {
 	settlement.Output = bytes.Clone(settlement.Output)
 	e.history = append(e.history, e.Settle(settlement, now)...)
 	s.place(e)
+	if e.State == job.Cancelled && settlement.Kind != job.KindCancel {
+		return job.ErrCancelRequested
+	}
 	return nil
 }
 

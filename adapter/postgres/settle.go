@@ -92,7 +92,8 @@ WITH s AS (
         s.kind, s.delay, s.cause, s.error, s.stack, s.death, ` + beganSQL + ` AS started, statement_timestamp() AS finished,
         r.refused_at AS refused_since, r.refused_reason AS refused_for
 )` + moveSQL + `
-SELECT coalesce(array_agg(ord), '{}'), ` + tellFlowsSQL + `state` + endedSQL + ` OR coalesce(bool_or(state = 'ready'), false), coalesce(bool_or(held IS NOT NULL OR state = 'waiting'), false) FROM gone`
+SELECT coalesce(array_agg(ord), '{}'), ` + tellFlowsSQL + `state` + endedSQL + ` OR coalesce(bool_or(state = 'ready'), false), coalesce(bool_or(held IS NOT NULL OR state = 'waiting'), false),
+    coalesce(array_agg(ord) FILTER (WHERE state = 'cancelled' AND kind <> 'cancel'), '{}') FROM gone`
 
 // completeSQL settles completions that a row of done describes completely. Most settlements are of this kind, and this
 // statement takes two thirds of the server's time for settleSQL.
@@ -118,7 +119,7 @@ WITH s AS (
     INSERT INTO {{schema}}.total_change (queue, running, completed, all_completed, attempts)
     SELECT queue, -n, n, n, n FROM (SELECT queue, count(*) AS n FROM gone GROUP BY queue) c
 )` + keysSQL + `
-SELECT coalesce(array_agg(ord), '{}'), ` + tellFlowsSQL + `'completed'::text` + endedSQL + `, coalesce(bool_or(held IS NOT NULL), false) FROM gone`
+SELECT coalesce(array_agg(ord), '{}'), ` + tellFlowsSQL + `'completed'::text` + endedSQL + `, coalesce(bool_or(held IS NOT NULL), false), '{}'::bigint[] FROM gone`
 
 // Settle implements job.Store. Completions are one transaction and all other settlements another.
 func (j *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
@@ -185,11 +186,11 @@ func (j *Jobs) settle(ctx context.Context, statement string, list []job.Settleme
 	if len(list) == 0 {
 		return nil
 	}
-	var settled []int
+	var settled, cancelled []int
 	ready, gated := false, false
 	err := retryAborted(ctx, func() error {
 		b := steadyBatch()
-		b.Queue(statement, columns(list)...).QueryRow(func(r pgx.Row) error { return r.Scan(&settled, &ready, &gated) })
+		b.Queue(statement, columns(list)...).QueryRow(func(r pgx.Row) error { return r.Scan(&settled, &ready, &gated, &cancelled) })
 		return j.db.run(ctx, "settle", b)
 	})
 	if err != nil {
@@ -202,6 +203,9 @@ func (j *Jobs) settle(ctx context.Context, statement string, list []job.Settleme
 		j.tendLater()
 	}
 	errs := make([]error, len(list))
+	for _, ord := range cancelled {
+		errs[ord-1] = job.ErrCancelRequested
+	}
 	missing := without(len(list), settled)
 	if len(missing) == 0 {
 		return errs
