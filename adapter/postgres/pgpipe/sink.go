@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/groupcommit"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -18,11 +18,7 @@ import (
 type Sink struct {
 	*table
 	insert string
-
-	mu      sync.Mutex
-	waiting []*dispatch
-	busy    bool // a goroutine is writing
-	writers sync.WaitGroup
+	queue  groupcommit.Queue[*dispatch]
 }
 
 // dispatch is a transaction that is waiting to be inserted.
@@ -31,11 +27,15 @@ type dispatch struct {
 	done chan error // buffered, because the caller may have gone
 }
 
+// size is a row, and one more for every 8 KiB of payload: at most 4 MiB are inserted by one statement, unless a single payload is larger.
+func (d *dispatch) size() int { return 1 + len(d.t.Payload())>>13 }
+
 const (
-	maxRows      = 500     // of one statement
-	maxBytes     = 4 << 20 // of one statement's payloads, unless a single payload is larger
+	maxRows      = 500 // of one statement
 	writeTimeout = 30 * time.Second
 )
+
+var errClosed = errors.New("postgres: dispatch: the sink is closed")
 
 // OpenSink connects to the server of a URL without Options in it and checks the table. Close it after the engine's Run.
 func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
@@ -48,6 +48,7 @@ func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
 		return nil, err
 	}
 	s := &Sink{table: t}
+	s.queue.Limit, s.queue.Size, s.queue.Commit = maxRows, (*dispatch).size, s.write
 	s.prepare()
 	return s, nil
 }
@@ -84,13 +85,9 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 		return kind.Wrap("dispatch", err)
 	}
 	d := &dispatch{t, make(chan error, 1)}
-	s.mu.Lock()
-	s.waiting = append(s.waiting, d)
-	if !s.busy {
-		s.busy = true
-		s.writers.Go(s.write)
+	if !s.queue.Add(d) {
+		return errClosed
 	}
-	s.mu.Unlock()
 	select {
 	case err := <-d.done:
 		return kind.Wrap("dispatch", markRefused(err))
@@ -99,41 +96,16 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	}
 }
 
-// write inserts batches until no transaction is waiting.
-func (s *Sink) write() {
-	for {
-		batch := s.next()
-		if len(batch) == 0 {
-			return
+// write inserts a batch.
+func (s *Sink) write(batch []*dispatch) {
+	err := s.store(batch)
+	alone := err != nil && !transient(err) && len(batch) > 1 // the server may have refused only one of them
+	for _, d := range batch {
+		if alone {
+			err = s.store([]*dispatch{d})
 		}
-		err := s.store(batch)
-		if err != nil && !transient(err) && len(batch) > 1 { // the server may have refused only one of them
-			for _, d := range batch {
-				d.done <- s.store([]*dispatch{d})
-			}
-			continue
-		}
-		for _, d := range batch {
-			d.done <- err
-		}
+		d.done <- err
 	}
-}
-
-// next returns the transactions for the next statement.
-func (s *Sink) next() []*dispatch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, bytes := 0, 0
-	for n < len(s.waiting) && n < maxRows {
-		if bytes += len(s.waiting[n].t.Payload()); n > 0 && bytes > maxBytes {
-			break
-		}
-		n++
-	}
-	batch := s.waiting[:n:n]
-	s.waiting = s.waiting[n:]
-	s.busy = n > 0
-	return batch
 }
 
 func (s *Sink) store(batch []*dispatch) error {
@@ -167,7 +139,7 @@ func metadataText(t *pipeline.Transaction) string {
 
 // Close waits for rows that are being written and closes all connections.
 func (s *Sink) Close() error {
-	s.writers.Wait()
+	s.queue.Close()
 	s.pool.Close()
 	return nil
 }
