@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/tenetdev/tenet/bench/bars"
 	"github.com/tenetdev/tenet/bench/outage"
 )
 
@@ -18,7 +19,7 @@ The budgets of Tenet, failsafe-go and avast are the libraries' own; the other tw
 arithmetic.
 
 `, outage.Duration, outage.Latency, outage.MaxAttempts, outage.Ratio, outage.Burst)
-	t := table{head: append([]string{"backoff", "failing", "calls/s"}, g.Budgets...)}
+	t := bars.Table{Head: append([]string{"backoff", "failing", "calls/s"}, g.Budgets...)}
 	for _, row := range g.Rows {
 		if load != 0 && row.Cell.Load != load {
 			continue
@@ -28,10 +29,9 @@ arithmetic.
 			o := row.Outcomes[name]
 			cells = append(cells, fmt.Sprintf("%.2f  %5.1f %%", o.PerCall(), 100*o.Success()))
 		}
-		t.add(cells...)
+		t.Add(cells...)
 	}
-	t.write(w)
-	fmt.Fprintln(w)
+	t.Write(w)
 	writeGridBars(w, g)
 }
 
@@ -59,13 +59,13 @@ func writeGridBars(w io.Writer, g outage.Grid) {
 		}
 		share = min(share, row.Outcomes[outage.Tenet].Success()/row.Outcomes[outage.Failsafe].Success())
 	}
-	t := table{head: []string{"outage grid", "bar", "measured", ""}}
-	t.add("Tenet's extra attempts, at any time", fmt.Sprintf("≤ %g · calls + %d", outage.Ratio, outage.Burst),
-		fmt.Sprintf("%d of %d cells; at most %g · calls + %.1f", inBound, len(g.Rows), outage.Ratio, excess), mark(inBound == len(g.Rows)))
-	t.add("Tenet's success at 1 to 10 % failures", "≥ 0.95 × failsafe-go's",
-		fmt.Sprintf("%d of %d cells; at least %.3f ×", keepsUp, compared, share), mark(keepsUp == compared))
-	t.write(w)
-	fmt.Fprint(w, "\nCells in which others exceed that bound:")
+	t := bars.Table{Head: []string{"outage grid", "bar", "measured", ""}}
+	t.Add("Tenet's extra attempts, at any time", fmt.Sprintf("≤ %g · calls + %d", outage.Ratio, outage.Burst),
+		fmt.Sprintf("%d of %d cells; at most %g · calls + %.1f", inBound, len(g.Rows), outage.Ratio, excess), bars.Mark(inBound == len(g.Rows)))
+	t.Add("Tenet's success at 1 to 10 % failures", "≥ 0.95 × failsafe-go's",
+		fmt.Sprintf("%d of %d cells; at least %.3f ×", keepsUp, compared, share), bars.Mark(keepsUp == compared))
+	t.Write(w)
+	fmt.Fprint(w, "Cells in which others exceed that bound:")
 	separator := " "
 	for _, name := range g.Budgets {
 		if name != outage.Tenet {

@@ -8,8 +8,11 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/bench/bars"
 	"github.com/tenetdev/tenet/bench/outage"
 )
 
@@ -43,13 +46,13 @@ func run(args []string, out, progress io.Writer) error {
 		writeGrid(out, outage.Run(), 0)
 		return nil
 	}
-	busy := load()
+	busy := bars.Load()
 	results, err := measure(progress, o.only, o.rounds, o.each)
 	if err != nil {
 		return err
 	}
 	if o.markdown == "" {
-		fmt.Fprintf(out, "%s; load average %s\n", machine(), busy)
+		fmt.Fprintf(out, "%s; load average %s\n", bars.Machine(), busy)
 		for _, v := range versions() {
 			fmt.Fprintln(out, v)
 		}
@@ -87,6 +90,14 @@ func parse(args []string, help io.Writer) (settings, error) {
 		return o, fmt.Errorf("-only %q matches no scenario", o.only)
 	}
 	return o, nil
+}
+
+// versions lists the measured modules.
+func versions() []string {
+	peers := []string{"failsafe-go", "cenkalti", "avast", "sethvargo", "gobreaker", "x/time"}
+	return bars.Modules(func(path string) bool {
+		return slices.ContainsFunc(peers, func(p string) bool { return strings.Contains(path, p) })
+	})
 }
 
 func processors() int { return runtime.GOMAXPROCS(0) }

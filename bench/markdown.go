@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/bench/bars"
 	"github.com/tenetdev/tenet/bench/outage"
 )
 
@@ -39,7 +40,7 @@ func writeDocument(w io.Writer, o settings, started string, r Results, grid outa
 	for _, v := range versions() {
 		fmt.Fprintf(&modules, "- %s\n", v)
 	}
-	fmt.Fprintf(w, header, o.command(), o.rounds, o.each, machine(), started, time.Now().UTC().Format(time.DateOnly), modules.String(),
+	fmt.Fprintf(w, header, o.command(), o.rounds, o.each, bars.Machine(), started, time.Now().UTC().Format(time.DateOnly), modules.String(),
 		processors(), 1/float64(processors()))
 	fmt.Fprint(w, "## Bars\n\nWhat the project holds itself to.\n\n")
 	writeBars(w, r)

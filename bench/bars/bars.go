@@ -71,7 +71,7 @@ func Main(f func(ctx context.Context) error) {
 
 // Run measures a suite and writes the report to stdout or into the file of the flags.
 func Run(ctx context.Context, s Suite, f *Flags) error {
-	began := load()
+	began := Load()
 	all := map[string][]float64{}
 	for round := range f.Rounds {
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, f.Rounds)
@@ -103,8 +103,7 @@ func Run(ctx context.Context, s Suite, f *Flags) error {
 }
 
 func (s Suite) report(w io.Writer, began string, m Medians) {
-	fmt.Fprintf(w, "- %s, %d processors, GOMAXPROCS %d, %s/%s, %s\n", processor(), runtime.NumCPU(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, runtime.Version())
-	fmt.Fprintf(w, "- Load average when the run began: %s\n- Date: %s\n", began, time.Now().Format(time.DateOnly))
+	fmt.Fprintf(w, "- %s\n- Load average when the run began: %s\n- Date: %s\n", Machine(), began, time.Now().Format(time.DateOnly))
 	for _, fact := range s.Facts {
 		fmt.Fprintf(w, "- %s\n", fact)
 	}
@@ -114,11 +113,7 @@ func (s Suite) report(w io.Writer, began string, m Medians) {
 			continue
 		}
 		how, ok := b.Check(m)
-		mark := "pass"
-		if !ok {
-			mark = "FAIL"
-		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", b.Measure, b.Goal, how, mark)
+		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", b.Measure, b.Goal, how, Mark(ok))
 	}
 	fmt.Fprint(w, "\n## Cases\n\n| case | median |\n|---|---|\n")
 	for _, c := range s.Cases {
@@ -155,23 +150,4 @@ func Ratio(measure, goal, name, other, unit string, low, high float64) Bar {
 		ratio := m[name] / m[other]
 		return fmt.Sprintf("%.2f × (%s / %s)", ratio, Figure(m[name], unit), Figure(m[other], unit)), ratio >= low && (high == 0 || ratio <= high)
 	}}
-}
-
-// load returns the load averages of the last 1, 5 and 15 minutes.
-func load() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.Join(strings.Fields(string(b))[:3], " ")
-}
-
-func processor() string {
-	b, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(b)) {
-		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/tenetdev/tenet/bench/bars"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -97,21 +98,11 @@ func Bars() []Bar {
 
 // writeBars writes the bars whose paths were measured.
 func writeBars(w io.Writer, r Results) {
-	t := table{head: []string{"measure", "bar", "measured", ""}}
+	t := bars.Table{Head: []string{"measure", "bar", "measured", ""}}
 	for _, b := range Bars() {
 		if pass, how, ok := b.Measure(r); ok {
-			t.add(b.Path, b.Goal, how, mark(pass))
+			t.Add(b.Path, b.Goal, how, bars.Mark(pass))
 		}
 	}
-	if len(t.rows) > 0 {
-		t.write(w)
-		fmt.Fprintln(w)
-	}
-}
-
-func mark(pass bool) string {
-	if pass {
-		return "pass"
-	}
-	return "FAIL"
+	t.Write(w)
 }

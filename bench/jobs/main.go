@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"time"
+
+	"github.com/tenetdev/tenet/bench/bars"
 )
 
 // settings are the command's flags.
@@ -41,7 +43,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	busy := load()
+	busy := bars.Load()
 	env, err := newEnvironment(ctx)
 	if err != nil {
 		return err

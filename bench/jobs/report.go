@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/bench/bars"
 	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
 )
 
@@ -37,10 +38,16 @@ func writeDocument(ctx context.Context, w io.Writer, o settings, env *environmen
 		return err
 	}
 	var modules strings.Builder
-	for _, v := range versions(env) {
+	measured := []string{
+		"github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver/riverpgxv5", "maragu.dev/goqite", "github.com/jackc/pgx/v5", "modernc.org/sqlite",
+	}
+	for _, v := range bars.Modules(func(path string) bool { return slices.Contains(measured, path) }) {
 		fmt.Fprintf(&modules, "- %s\n", v)
 	}
-	fmt.Fprintf(w, header, o.command(), rounds, machine(), started, time.Now().UTC().Format(time.DateOnly), server, modules.String())
+	if len(env.versions) > 0 {
+		fmt.Fprintf(&modules, "- River SQLite, in its own process: %s\n", strings.Join(env.versions, ", "))
+	}
+	fmt.Fprintf(w, header, o.command(), rounds, bars.Machine(), started, time.Now().UTC().Format(time.DateOnly), server, modules.String())
 	fmt.Fprint(w, "## Bars\n\nWhat the project holds itself to.\n\n")
 	writeBars(w, r)
 	fmt.Fprint(w, "## Scenarios\n\n\"Relative\" is Tenet's rate over the other's. Processor time is per job: of the process, and of the database server beside it.\n\n")
@@ -52,7 +59,7 @@ func writeDocument(ctx context.Context, w io.Writer, o settings, env *environmen
 
 func writeScenario(w io.Writer, o settings, s Scenario, results map[string]Result) {
 	fmt.Fprintf(w, "### %s\n\n%s\n\n", s.Name, s.Note)
-	var t table
+	var t bars.Table
 	switch {
 	case s.Name == pgLong:
 		t = bloatTable(s, results)
@@ -65,12 +72,11 @@ func writeScenario(w io.Writer, o settings, s Scenario, results map[string]Resul
 	default:
 		t = rateTable(s, results)
 	}
-	t.write(w)
-	fmt.Fprintln(w)
+	t.Write(w)
 }
 
-func rateTable(s Scenario, results map[string]Result) table {
-	t := table{head: []string{"", "jobs/s", "relative", "CPU", "server's CPU", "jobs"}}
+func rateTable(s Scenario, results map[string]Result) bars.Table {
+	t := bars.Table{Head: []string{"", "jobs/s", "relative", "CPU", "server's CPU", "jobs"}}
 	mine := results[peerTenet].Rate
 	for _, c := range s.Cases {
 		r := results[c.Peer]
@@ -78,73 +84,46 @@ func rateTable(s Scenario, results map[string]Result) table {
 		if r.Server > 0 && strings.HasPrefix(s.Name, "PostgreSQL") {
 			busy = short(r.Server)
 		}
-		t.add(c.Peer, number(r.Rate), fmt.Sprintf("%.2f", mine/r.Rate), short(r.CPU), busy, number(float64(r.Jobs)))
+		t.Add(c.Peer, number(r.Rate), fmt.Sprintf("%.2f", mine/r.Rate), short(r.CPU), busy, number(float64(r.Jobs)))
 	}
 	return t
 }
 
-func latencyTable(s Scenario, results map[string]Result) table {
-	t := table{head: []string{"", "p50", "p99", "samples"}}
+func latencyTable(s Scenario, results map[string]Result) bars.Table {
+	t := bars.Table{Head: []string{"", "p50", "p99", "samples"}}
 	for _, c := range s.Cases {
 		r := results[c.Peer]
-		t.add(c.Peer, short(r.P50), short(r.P99), strconv.Itoa(r.Samples))
+		t.Add(c.Peer, short(r.P50), short(r.P99), strconv.Itoa(r.Samples))
 	}
 	return t
 }
 
-func claimTable(sizes []int, s Scenario, results map[string]Result) table {
-	t := table{head: []string{""}}
+func claimTable(sizes []int, s Scenario, results map[string]Result) bars.Table {
+	t := bars.Table{Head: []string{""}}
 	for _, backlog := range sizes {
-		t.head = append(t.head, number(float64(backlog)))
+		t.Head = append(t.Head, number(float64(backlog)))
 	}
-	t.head = append(t.head, "largest / smallest")
+	t.Head = append(t.Head, "largest / smallest")
 	for _, c := range s.Cases {
 		claims := results[c.Peer].Claims
 		row := []string{c.Peer}
 		for _, d := range claims {
 			row = append(row, short(d))
 		}
-		t.add(append(row, fmt.Sprintf("%.2f", float64(claims[len(claims)-1])/float64(claims[0])))...)
+		t.Add(append(row, fmt.Sprintf("%.2f", float64(claims[len(claims)-1])/float64(claims[0])))...)
 	}
 	return t
 }
 
-func bloatTable(s Scenario, results map[string]Result) table {
-	t := table{head: []string{"", "jobs", "jobs/s", "dead rows", "dead rows per job", "size", "bytes per job"}}
+func bloatTable(s Scenario, results map[string]Result) bars.Table {
+	t := bars.Table{Head: []string{"", "jobs", "jobs/s", "dead rows", "dead rows per job", "size", "bytes per job"}}
 	for _, c := range s.Cases {
 		r := results[c.Peer]
 		jobs := float64(max(r.Jobs, 1))
-		t.add(c.Peer, number(jobs), number(r.Rate), number(float64(r.Dead)), fmt.Sprintf("%.1f", float64(r.Dead)/jobs),
+		t.Add(c.Peer, number(jobs), number(r.Rate), number(float64(r.Dead)), fmt.Sprintf("%.1f", float64(r.Dead)/jobs),
 			fmt.Sprintf("%.0f MiB", float64(r.Size)/(1<<20)), number(float64(r.Size)/jobs))
 	}
 	return t
-}
-
-// table is a Markdown table that is also aligned in a terminal.
-type table struct {
-	head []string
-	rows [][]string
-}
-
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
-
-func (t *table) write(w io.Writer) {
-	widths := make([]int, len(t.head))
-	for _, row := range append([][]string{t.head}, t.rows...) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len([]rune(cell)))
-		}
-	}
-	rule := make([]string, len(widths))
-	for i, width := range widths {
-		rule[i] = strings.Repeat("-", width)
-	}
-	for _, row := range slices.Concat([][]string{t.head, rule}, t.rows) {
-		for i, cell := range row {
-			fmt.Fprintf(w, "| %s%s ", cell, strings.Repeat(" ", widths[i]-len([]rune(cell))))
-		}
-		fmt.Fprintln(w, "|")
-	}
 }
 
 // number groups digits: 1,234,567.
