@@ -2,7 +2,6 @@ package auditlog
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,9 +41,6 @@ of the policy that decided it. With --policy, also the file and line of that fie
 		}
 		return open.WithAuditLog(cmd.Context(), a, url, func(log *open.AuditLog) error {
 			story, err := audit.Explain(cmd.Context(), log.Direct(), id)
-			if errors.Is(err, audit.ErrNoWork) {
-				return cli.Fail(cli.ExitNotFound, err)
-			}
 			if err != nil {
 				return err
 			}

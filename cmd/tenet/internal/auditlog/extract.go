@@ -1,8 +1,6 @@
 package auditlog
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/audit"
@@ -34,9 +32,6 @@ before you add it to a repository.`,
 		}
 		return open.WithAuditLog(cmd.Context(), a, url, func(log *open.AuditLog) error {
 			c, err := audit.Extract(cmd.Context(), log.Direct(), id)
-			if errors.Is(err, audit.ErrNoWork) {
-				return cli.Fail(cli.ExitNotFound, err)
-			}
 			if err != nil {
 				return err
 			}

@@ -117,14 +117,7 @@ func (a *App) followServer(ctx context.Context, d Document, log *slog.Logger, ch
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		code := ExitFailed
-		switch {
-		case errors.Is(err, policy.ErrPolicyNotFound):
-			code = ExitNotFound
-		case errors.Is(err, controlplane.ErrNotAllowed):
-			code = exitNotAllowed
-		}
-		return nil, nil, errors.Join(Fail(code, fmt.Errorf("no document from the server: %w", err)), server.Close())
+		return nil, nil, errors.Join(fmt.Errorf("no document from the server: %w", err), server.Close())
 	}
 	return server, first, nil
 }

@@ -12,7 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
+	"github.com/tenetdev/tenet/controlplane"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/server/api"
 )
 
@@ -231,32 +235,33 @@ func helpOf(help *cobra.Command, args []string) error {
 	return cmd.Help()
 }
 
-// RunE gives errors of run that have no exit code one: that of a server's refusal, or 1.
+// RunE gives errors of run that have no exit code one, and adds what a server says can be done.
 func RunE(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)
 		if _, ok := errors.AsType[*Failure](err); ok || err == nil {
 			return err
 		}
-		p, refused := errors.AsType[*api.Problem](err)
-		if !refused {
-			return Fail(ExitFailed, err)
-		}
-		if p.Remedy != "" {
+		code := exitOf(err)
+		if p, refused := errors.AsType[*api.Problem](err); refused && p.Remedy != "" {
 			err = fmt.Errorf("%w: %s", err, p.Remedy)
 		}
-		return Fail(exitOf(p), err)
+		return Fail(code, err)
 	}
 }
 
-// exitOf returns the exit code for a server's refusal.
-func exitOf(p *api.Problem) int {
-	switch p.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+// exitOf returns the exit code for an error of a store or a log, or for a server's refusal.
+func exitOf(err error) int {
+	status := 0
+	if p, refused := errors.AsType[*api.Problem](err); refused {
+		status = p.Status
+	}
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, errors.Is(err, controlplane.ErrNotAllowed):
 		return exitNotAllowed
-	case http.StatusNotFound:
+	case status == http.StatusNotFound, errors.Is(err, job.ErrNotFound), errors.Is(err, audit.ErrNoWork), errors.Is(err, policy.ErrPolicyNotFound):
 		return ExitNotFound
-	case http.StatusConflict, http.StatusPreconditionFailed:
+	case status == http.StatusConflict, status == http.StatusPreconditionFailed, errors.Is(err, job.ErrConflict):
 		return ExitConflict
 	}
 	return ExitFailed

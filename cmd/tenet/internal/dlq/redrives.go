@@ -2,7 +2,6 @@ package dlq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -27,21 +26,6 @@ func RedrivesCommand(a *cli.App) *cobra.Command {
 		redriveCommand(a, job.RedriveUndo, "Abort a redrive and put back what has not run",
 			"Release no further jobs, and make the released jobs that no worker has claimed dead again, with their reason and history as\nthey were."),
 		redriveRateCommand(a))
-}
-
-// withRedrives runs f on the job store of --store. A redrive that does not exist is exit code 5, and one whose state does not
-// allow the change 7.
-func withRedrives(ctx context.Context, a *cli.App, url string, f func(job.Redriver) error) error {
-	return open.WithJobs(ctx, a, open.Options{URL: url}, func(s open.JobStore) error {
-		err := f(s)
-		switch {
-		case errors.Is(err, job.ErrNotFound):
-			return cli.Fail(cli.ExitNotFound, err)
-		case errors.Is(err, job.ErrConflict):
-			return cli.Fail(cli.ExitConflict, err)
-		}
-		return err
-	})
 }
 
 // printRedrive prints one redrive.
@@ -99,7 +83,7 @@ func redrivesListCommand(a *cli.App) *cobra.Command {
 		if *limit < 1 || *limit > 1000 {
 			return cli.Usagef("--limit %d: write a number from 1 to 1000", *limit)
 		}
-		return withRedrives(cmd.Context(), a, *store, func(s job.Redriver) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			found, err := s.Redrives(cmd.Context(), job.RedriveQuery{Active: *active, Limit: *limit})
 			if err != nil {
 				return err
@@ -124,7 +108,7 @@ func redriveInspectCommand(a *cli.App) *cobra.Command {
 	store := open.JobsFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		return withRedrives(cmd.Context(), a, *store, func(s job.Redriver) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			r, err := s.Redrive(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -173,7 +157,7 @@ func redriveChange(a *cli.App, cmd *cobra.Command, change func(args []string) (j
 			return err
 		}
 		c.Actor = recording.Actor()
-		return withRedrives(cmd.Context(), a, *store, func(s job.Redriver) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			before, err := s.Redrive(cmd.Context(), args[0])
 			if err != nil {
 				return err

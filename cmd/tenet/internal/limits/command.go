@@ -184,9 +184,6 @@ documents apply again.`,
 					return err
 				}
 				if err := s.SetLimit(cmd.Context(), setting); err != nil {
-					if errors.Is(err, job.ErrNotFound) {
-						err = cli.Fail(cli.ExitNotFound, err)
-					}
 					return err
 				}
 				if after, err = job.FindLimit(cmd.Context(), s, setting.LimitName); err != nil {

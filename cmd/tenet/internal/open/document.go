@@ -2,7 +2,6 @@ package open
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/tenetdev/tenet/controlplane"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
-	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/client"
 )
 
@@ -70,11 +68,8 @@ func Document(ctx context.Context, a *cli.App, r DocumentRef) (*policyfile.Docum
 		return a.LoadWithin(ctx, r.Name, r.Limits)
 	}
 	text, err := revisionText(ctx, d, name, revision)
-	if errors.Is(err, policystore.ErrNotFound) {
-		return nil, cli.Fail(cli.ExitNotFound, fmt.Errorf("%s: %w", r.Name, err))
-	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", r.Name, err)
 	}
 	document, err := policyfile.Parse(r.Name, []byte(text), policyfile.Options{Limits: r.Limits})
 	if err != nil {
