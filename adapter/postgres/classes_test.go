@@ -14,16 +14,7 @@ import (
 
 func TestC2ClassesOfErrorsFromPostgreSQL(t *testing.T) {
 	ctx := context.Background()
-	connect := func() *pgx.Conn {
-		t.Helper()
-		conn, err := pgx.Connect(ctx, url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close(ctx) })
-		return conn
-	}
-	a, b := connect(), connect()
+	a, b := connect(t), connect(t)
 	do := func(conn *pgx.Conn, statements ...string) {
 		t.Helper()
 		for _, s := range statements {
@@ -40,7 +31,7 @@ func TestC2ClassesOfErrorsFromPostgreSQL(t *testing.T) {
 	}
 
 	do(a, `CREATE TABLE account AS SELECT 1 AS balance`)
-	t.Cleanup(func() { do(connect(), `DROP TABLE account`) })
+	t.Cleanup(func() { do(connect(t), `DROP TABLE account`) })
 	do(a, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT balance FROM account`)
 	do(b, `UPDATE account SET balance = 2`)
 	_, err := a.Exec(ctx, `UPDATE account SET balance = 3`)

@@ -17,15 +17,7 @@ import (
 func TestJ19LimitsChangeWhileATransactionIsOpen(t *testing.T) {
 	db, schema := open(t)
 	store, ctx := db.Jobs(), t.Context()
-	other, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close(ctx)
-	tx, err := other.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t)
 	if _, err := tx.Exec(ctx, `SELECT pg_current_xact_id()`); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +58,7 @@ func TestJ19LimitsChangeWhileATransactionIsOpen(t *testing.T) {
 	}
 	left := func() (n int) {
 		t.Helper()
-		if err := other.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s.gate_work`, pgx.Identifier{schema}.Sanitize())).Scan(&n); err != nil {
+		if err := tx.Conn().QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s.gate_work`, pgx.Identifier{schema}.Sanitize())).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -115,16 +107,8 @@ func TestJ19EventsAreTakenInParts(t *testing.T) {
 	if err := store.SetLimit(ctx, job.LimitSetting{LimitName: name, Limit: &policy.JobLimit{Name: "x", Concurrency: 100}}); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
 	const jobs = 45_000 // more than one look at the gate takes in all of its transactions
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t)
 	if _, err := store.InsertTx(ctx, tx, inserts(jobs)); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +119,7 @@ func TestJ19EventsAreTakenInParts(t *testing.T) {
 	look := func() {
 		t.Helper()
 		statement := fmt.Sprintf(`SELECT coalesce(max(cardinality(arrived)), 0), coalesce(sum(cardinality(arrived)), 0) FROM %s.gate_event`, pgx.Identifier{schema}.Sanitize())
-		if err := conn.QueryRow(ctx, statement).Scan(&most, &left); err != nil {
+		if err := tx.Conn().QueryRow(ctx, statement).Scan(&most, &left); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,15 +153,7 @@ func TestJ19AJobOfALimitThatIsGoneAtTheCommitGoesOn(t *testing.T) {
 		}
 	}
 	set(job.LimitSetting{Limit: &policy.JobLimit{Name: "x", Concurrency: 1}})
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t)
 	in := insert()
 	in.Queue = "q"
 	if _, err := store.InsertTx(ctx, tx, []job.Insert{in}); err != nil {
@@ -225,15 +201,7 @@ func TestJ6LostLeasesAreReportedWhenTheGateCannotBeTended(t *testing.T) {
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("%d jobs, %v", len(claimed), err)
 	}
-	other, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close(ctx)
-	tx, err := other.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t)
 	if _, err := tx.Exec(ctx, fmt.Sprintf(`LOCK TABLE %s.gate`, pgx.Identifier{schema}.Sanitize())); err != nil {
 		t.Fatal(err)
 	}

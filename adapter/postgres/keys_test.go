@@ -21,11 +21,7 @@ func TestJ9EndedWindowsAreRemovedWithoutRetention(t *testing.T) {
 	if _, err := db.Jobs().Maintain(ctx, job.Maintenance{Limit: 10}); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(ctx) }()
+	conn := connect(t)
 	left := -1
 	table := pgx.Identifier{schema, "unique_key"}.Sanitize()
 	if err := conn.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&left); err != nil || left != 0 {

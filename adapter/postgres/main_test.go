@@ -207,3 +207,25 @@ func inserts(n int) []job.Insert {
 	}
 	return list
 }
+
+// connect opens a connection beside those of the stores.
+func connect(t testing.TB) *pgx.Conn {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // also for the test's cleanup
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(ctx) })
+	return conn
+}
+
+// begin opens a transaction on a connection of its own, with which it ends.
+func begin(t testing.TB) pgx.Tx {
+	t.Helper()
+	tx, err := connect(t).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}

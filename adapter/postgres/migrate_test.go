@@ -88,11 +88,7 @@ func TestJ14UpDownAndStatus(t *testing.T) {
 	if n := applied(); n != 0 {
 		t.Fatalf("%d versions after", n)
 	}
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
+	conn := connect(t)
 	tables := 0
 	if err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_tables WHERE schemaname = $1`, schema).Scan(&tables); err != nil || tables != 1 {
 		t.Fatalf("%d tables remain, want only the list of versions; %v", tables, err)
@@ -112,11 +108,7 @@ func TestJ14ADryRunPrintsSQLThatWorksAndChangesNothing(t *testing.T) {
 	if _, err := db.Jobs().Enqueue(ctx, inserts(1)); !errors.Is(err, postgres.ErrNotMigrated) {
 		t.Fatalf("after a dry run: %v", err)
 	}
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
+	conn := connect(t)
 	for _, s := range steps {
 		if strings.Contains(s.SQL, "{{") {
 			t.Errorf("%s is not rendered", s)

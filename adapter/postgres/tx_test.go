@@ -31,11 +31,7 @@ func TestTransactionsOfPgx(t *testing.T) {
 		db, _ := open(t)
 		jobs, records := db.Jobs(), db.Idempotency()
 		ctx := context.Background()
-		conn, err := pgx.Connect(ctx, url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close(ctx) })
+		conn := connect(t)
 		if _, err := conn.Exec(ctx, createEffects); err != nil {
 			t.Fatal(err)
 		}
@@ -111,15 +107,7 @@ func insertInEachKind(t *testing.T, run func(t *testing.T, store *postgres.Jobs,
 	ctx := context.Background()
 	t.Run("pgx", func(t *testing.T) {
 		db, _ := open(t)
-		conn, err := pgx.Connect(ctx, url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close(ctx)
-		tx, err := conn.Begin(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := begin(t)
 		run(t, db.Jobs(), func(list ...job.Insert) ([]job.Receipt, error) {
 			return db.Jobs().InsertTx(ctx, tx, list)
 		}, func() error { return tx.Commit(ctx) })
@@ -322,15 +310,7 @@ func TestI8OthersWaitForATransactionThatHoldsTheKey(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			conn, err := pgx.Connect(ctx, url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close(ctx)
-			tx, err := conn.Begin(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := begin(t)
 			held, err := store.BeginTx(ctx, tx, beginRequest("k", "holder"))
 			if err != nil || held.Verdict != idempotency.Run {
 				t.Fatalf("%+v, %v", held, err)
@@ -344,7 +324,7 @@ func TestI8OthersWaitForATransactionThatHoldsTheKey(t *testing.T) {
 				b, err := store.Begin(ctx, beginRequest("k", "waiter"))
 				answers <- answer{b, err}
 			}()
-			waitForLock(t, conn)
+			waitForLock(t, tx.Conn())
 			if err := store.SettleTx(ctx, tx, held.Record.Claim(), completion); err != nil {
 				t.Fatal(err)
 			}
