@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/tenetdev/tenet/controlplane"
 	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/pipeline"
@@ -82,15 +83,11 @@ func TestU2ClientsReportWhatRefusesAttempts(t *testing.T) {
 		if diff := cmp.Diff(want, s.last(t).Mechanisms, cmpopts.IgnoreFields(protocol.Mechanism{}, "Seconds")); diff != "" {
 			t.Error(diff)
 		}
-		closeProvider(t, p)
 	})
 }
 
 func TestS9TheWorstMechanismsAreReportedFirstAndNoMoreThanAllowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		s.send(envelope(1, 3, signingKey('a')))
-		p := follow(t, s.options())
+	following(t, func(t *testing.T, s *server, p *controlplane.Server) {
 		time.Sleep(time.Second)
 		for i := range 700 { // more than a report and than the client itself keep apart
 			key := policy.Key{Name: fmt.Sprintf("key-%03d", i)}
@@ -105,15 +102,11 @@ func TestS9TheWorstMechanismsAreReportedFirstAndNoMoreThanAllowed(t *testing.T) 
 		if len(got) != protocol.MaxMechanisms || got[0].Name != "key-400" || got[0].State != "open" {
 			t.Errorf("%d mechanisms, the first %+v", len(got), got[0])
 		}
-		closeProvider(t, p)
 	})
 }
 
 func TestU2ClientsReportTheTotalsOfPipelines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		s.send(envelope(1, 3, signingKey('a')))
-		p := follow(t, s.options())
+	following(t, func(t *testing.T, s *server, p *controlplane.Server) {
 		time.Sleep(time.Second)
 		var list []*pipeline.Transaction
 		for i := range 20 {
@@ -146,6 +139,5 @@ func TestU2ClientsReportTheTotalsOfPipelines(t *testing.T) {
 		if diff := cmp.Diff([]protocol.Pipeline{want}, s.last(t).Pipelines, cmpopts.IgnoreFields(protocol.Pipeline{}, "Seconds")); diff != "" {
 			t.Error(diff)
 		}
-		closeProvider(t, p)
 	})
 }

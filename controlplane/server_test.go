@@ -171,14 +171,25 @@ func (s *server) options() controlplane.ServerOptions {
 	}
 }
 
+// follow makes a provider, which is closed at the end of the test.
 func follow(t *testing.T, o controlplane.ServerOptions) *controlplane.Server {
 	t.Helper()
 	p, err := controlplane.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { closeProvider(t, p) })
 	synctest.Wait()
 	return p
+}
+
+// following runs a test in a bubble, with a provider of the first revision of a server.
+func following(t *testing.T, run func(t *testing.T, s *server, p *controlplane.Server)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.send(envelope(1, 3, signingKey('a')))
+		run(t, s, follow(t, s.options()))
+	})
 }
 
 func closeProvider(t *testing.T, p *controlplane.Server) {
@@ -202,10 +213,7 @@ func check(t *testing.T, p policy.Provider, attempts int, want error) {
 }
 
 func TestS4AStreamBringsRevisionsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		s.send(envelope(1, 3, signingKey('a')))
-		p := follow(t, s.options())
+	following(t, func(t *testing.T, s *server, p *controlplane.Server) {
 		check(t, p, 3, nil)
 		version := p.Version()
 		s.send(envelope(2, 4, signingKey('a')))
@@ -224,7 +232,6 @@ func TestS4AStreamBringsRevisionsAtOnce(t *testing.T) {
 		if stale := p.Status().Staleness; stale > protocol.Heartbeat || s.count("stream") != 1 {
 			t.Errorf("stale for %v after %d streams", stale, s.count("stream"))
 		}
-		closeProvider(t, p)
 	})
 }
 
@@ -257,7 +264,6 @@ func TestS4FallingBackAndReturning(t *testing.T) {
 				if s.count("poll") != polls {
 					t.Error("it did not return to the stream")
 				}
-				closeProvider(t, p)
 			})
 		})
 	}
@@ -278,7 +284,6 @@ func TestS4AServerThatDoesNotWaitIsAskedNowAndThen(t *testing.T) {
 		if n := s.count("poll") + s.count("get"); n > 160 {
 			t.Errorf("%d requests in an hour", n)
 		}
-		closeProvider(t, p)
 	})
 }
 
@@ -316,7 +321,6 @@ func TestS4BadRevisionsAreRefused(t *testing.T) {
 				s.send(envelope(4, 5, a))
 				time.Sleep(time.Minute)
 				check(t, p, 5, nil)
-				closeProvider(t, p)
 			})
 		})
 	}
@@ -341,7 +345,6 @@ func TestS4AnEndorsedKeyIsFollowed(t *testing.T) {
 			s.send(envelope(3, 5, c))
 			time.Sleep(time.Minute)
 			check(t, p, 4, policy.ErrPolicyFetchFailed)
-			closeProvider(t, p)
 		})
 	}
 }
@@ -409,7 +412,6 @@ func TestS4ATamperedCopyOnDiskIsRefused(t *testing.T) {
 		if err := fault.Load(); err == nil || !errors.Is(*err, protocol.ErrTampered) {
 			t.Errorf("told %v", err)
 		}
-		closeProvider(t, p)
 	})
 }
 
@@ -429,15 +431,11 @@ func TestS4ClocksMayDiffer(t *testing.T) {
 		if stale := p.Status().Staleness; stale < 0 || stale > protocol.Heartbeat {
 			t.Errorf("stale for %v", stale)
 		}
-		closeProvider(t, p)
 	})
 }
 
 func TestS3WhatCannotBeUsedIsRefusedAndReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		s.send(envelope(1, 3, signingKey('a')))
-		p := follow(t, s.options())
+	following(t, func(t *testing.T, s *server, p *controlplane.Server) {
 		bad := protocol.Envelope{Document: "shop", Revision: 2, Body: "version: 1\nnonsense: true\n"}
 		bad.Sign(signingKey('a'))
 		s.send(bad)
@@ -455,16 +453,12 @@ func TestS3WhatCannotBeUsedIsRefusedAndReported(t *testing.T) {
 		s.send(envelope(3, 4, signingKey('a')))
 		time.Sleep(10 * time.Second)
 		check(t, p, 4, nil)
-		closeProvider(t, p)
 	})
 }
 
 // TestS9AServerCannotSendItsClientsAwayForLong: a wrong Retry-After does not keep them from the next revision.
 func TestS9AServerCannotSendItsClientsAwayForLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		s.send(envelope(1, 3, signingKey('a')))
-		p := follow(t, s.options())
+	following(t, func(t *testing.T, s *server, p *controlplane.Server) {
 		s.retryAfter = "86400"
 		s.down.Store(true)
 		s.send(envelope(2, 4, signingKey('a'))) // ends the stream
@@ -472,15 +466,11 @@ func TestS9AServerCannotSendItsClientsAwayForLong(t *testing.T) {
 		s.down.Store(false)
 		time.Sleep(8 * time.Minute)
 		check(t, p, 4, nil)
-		closeProvider(t, p)
 	})
 }
 
 func TestS9ClientsDecideOnThroughAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		s.send(envelope(1, 3, signingKey('a')))
-		p := follow(t, s.options())
+	following(t, func(t *testing.T, s *server, p *controlplane.Server) {
 		s.down.Store(true)
 		s.send(envelope(2, 4, signingKey('a'))) // ends the stream
 		time.Sleep(5 * time.Minute)
@@ -494,7 +484,6 @@ func TestS9ClientsDecideOnThroughAnOutage(t *testing.T) {
 		s.down.Store(false)
 		time.Sleep(time.Minute)
 		check(t, p, 4, nil)
-		closeProvider(t, p)
 	})
 }
 
@@ -528,10 +517,7 @@ func TestS9HundredsOfReconnectsAreSpread(t *testing.T) {
 }
 
 func TestS2CallsAreCountedByRevision(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		s.send(envelope(1, 3, signingKey('a')))
-		p := follow(t, s.options())
+	following(t, func(t *testing.T, s *server, p *controlplane.Server) {
 		call := func(started time.Time, failed bool, attempts int) {
 			timeline := observe.Timeline{Start: started, End: time.Now(), Attempts: make([]observe.AttemptRecord, attempts), Reason: policy.ReasonSuccess}
 			if failed {
@@ -586,7 +572,6 @@ func TestO3ATokenIsNeverShown(t *testing.T) {
 		if !strings.Contains(shown.String(), "401") || strings.Contains(shown.String(), o.Token) {
 			t.Errorf("%s", shown.String())
 		}
-		closeProvider(t, p)
 	})
 }
 
