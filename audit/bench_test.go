@@ -123,9 +123,7 @@ func BenchmarkFile(b *testing.B) {
 				})
 			}
 			callers.Wait()
-			if err := l.Flush(bg); err != nil {
-				b.Fatal(err)
-			}
+			flush(b, l)
 			b.ReportMetric(float64(l.Stats().Stored)/b.Elapsed().Seconds(), "events/s")
 			b.SetBytes(sink.size / int64(b.N))
 			closeLog(b, l)

@@ -29,9 +29,7 @@ func TestA2SampledSuccessesAreCounted(t *testing.T) {
 			l.Observe(bg, e)
 		}
 		l.Observe(bg, succeeded("retried", 2))
-		if err := l.Flush(bg); err != nil {
-			t.Fatal(err)
-		}
+		flush(t, l)
 		stats := l.Stats()
 		closeLog(t, l)
 		recorded, counted := only(sink.Events(), CallSucceeded), only(sink.Events(), CallCount)
@@ -77,9 +75,7 @@ func TestA1SnapshotBeforeFirstUseInEachSegment(t *testing.T) {
 			if n%2 == 1 {
 				e.Policy = &plain
 			}
-			if err := l.Append(bg, e); err != nil {
-				t.Fatal(err)
-			}
+			appendTo(t, l, e)
 			if n == 3 {
 				sink.segment.Add(1)
 			}
@@ -121,9 +117,7 @@ func TestA1WithoutAKnownSegmentEveryBatchHasItsSnapshots(t *testing.T) {
 	sink := &unsure{}
 	l := open(t, sink, Options{})
 	for n := range 2 {
-		if err := l.Append(bg, failed("call", n+1)); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, failed("call", n+1))
 	}
 	closeLog(t, l)
 	if n := len(only(sink.Events(), PolicySnapshot)); n != 2 {
@@ -165,9 +159,7 @@ func TestA6RedactionComesBeforeHashing(t *testing.T) {
 	e.Decision.Outcome.Attributes = attributes
 	o := e.Decision.Outcome
 	e.Decision.Facts.Classified = &o
-	if err := l.Append(bg, e); err != nil {
-		t.Fatal(err)
-	}
+	appendTo(t, l, e)
 	closeLog(t, l)
 	for _, line := range sink.lines {
 		if s := string(line); strings.Contains(s, "1234-5678") || strings.Contains(s, "ann@") || strings.Contains(s, "tenant-1") {
@@ -192,9 +184,7 @@ func TestA6RedactionComesBeforeTruncation(t *testing.T) {
 	l := open(t, &sink, Options{Redact: Redaction{Patterns: []*regexp.Regexp{regexp.MustCompile(`key-[a-z]{20}`)}}})
 	e := failed("call", 1)
 	e.Decision.Err = errors.New(strings.Repeat("x", longestText-10) + "key-abcdefghijklmnopqrst" + strings.Repeat("y", longestText))
-	if err := l.Append(bg, e); err != nil {
-		t.Fatal(err)
-	}
+	appendTo(t, l, e)
 	closeLog(t, l)
 	got := only(sink.Events(), RetryAttempt)[0].ExceptionMessage
 	if want := strings.Repeat("x", longestText-10) + Redacted[:10] + "…"; got != want {
@@ -273,9 +263,7 @@ func TestA1HedgesComeBeforeTheirDecision(t *testing.T) {
 	d := succeeded("call", 1)
 	d.Policy = hedging
 	d.Decision.Attempt, d.Decision.Group, d.Seq = 2, []int{2}, 4
-	if err := l.Append(bg, d); err != nil {
-		t.Fatal(err)
-	}
+	appendTo(t, l, d)
 	closeLog(t, l)
 	var got []string
 	for _, e := range only(sink.Events(), Hedge, CallSucceeded) {

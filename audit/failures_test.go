@@ -238,9 +238,7 @@ func TestA2OutboxFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &hanging{gate: make(chan struct{})}
 		l := open(t, sink, o)
-		if err := l.Append(bg, failed("call", 1)); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, failed("call", 1))
 		ended, cancel := context.WithCancel(bg)
 		cancel()
 		if err := l.outbox.wait(ended); !errors.Is(err, context.Canceled) {
@@ -257,9 +255,7 @@ func TestA2OutboxFailures(t *testing.T) {
 		}
 
 		l = open(t, &MemorySink{}, o) // forwards the remaining events
-		if err := l.Flush(bg); err != nil {
-			t.Fatal(err)
-		}
+		flush(t, l)
 		l.outbox.cancel()
 		<-l.outbox.done // although there was nothing to forward
 		closeLog(t, l)
@@ -267,9 +263,7 @@ func TestA2OutboxFailures(t *testing.T) {
 		down := &flaky{}
 		down.down.Store(true)
 		l = open(t, down, o)
-		if err := l.Append(bg, failed("call", 2)); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, failed("call", 2))
 		synctest.Wait()
 		l.outbox.cancel()
 		<-l.outbox.done // although it is waiting for the next try
@@ -327,9 +321,7 @@ func TestA2CountsAreRecordedBeforeTheLimitOfKeys(t *testing.T) {
 	for n := range mostCounts + 1 {
 		e := decisionOf(fmt.Sprint("call-", n), 1, nil, decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess})
 		e.Work.Key = policy.ParseKey(fmt.Sprint("key.", n))
-		if err := l.Append(bg, e); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, e)
 		if n < mostCounts-1 {
 			continue
 		}

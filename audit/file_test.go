@@ -48,9 +48,7 @@ func logTo(t testing.TB, sink Sink, n int) {
 	t.Helper()
 	l := open(t, sink, Options{})
 	for i := range n {
-		if err := l.Append(bg, failed(fmt.Sprint("call-", i), 1)); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, failed(fmt.Sprint("call-", i), 1))
 	}
 	closeLog(t, l)
 }
@@ -422,12 +420,8 @@ func TestA2KilledWriterLosesNothingThatWasAcknowledged(t *testing.T) {
 				o.Outbox = filepath.Join(dir, "outbox")
 			}
 			l := open(t, sink, o)
-			if err := l.Append(bg, failed("after", 1)); err != nil {
-				t.Fatal(err)
-			}
-			if err := l.Flush(bg); err != nil {
-				t.Fatal(err)
-			}
+			appendTo(t, l, failed("after", 1))
+			flush(t, l)
 			closeLog(t, l)
 			all, _ := eventsOf(t, sink, "")
 			var once []Event // readers drop repetitions
@@ -459,9 +453,7 @@ func TestChildWrites(t *testing.T) {
 	}
 	l := open(t, sink, o)
 	for n := range 1_000_000 {
-		if err := l.Append(bg, failed(fmt.Sprint("call-", n), 1)); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, failed(fmt.Sprint("call-", n), 1))
 		fmt.Println(n)
 	}
 }

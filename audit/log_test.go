@@ -52,6 +52,20 @@ func open(t testing.TB, sink Sink, o Options) *Log {
 	return l
 }
 
+func appendTo(t testing.TB, l *Log, e *observe.Event) {
+	t.Helper()
+	if err := l.Append(bg, e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func flush(t testing.TB, l *Log) {
+	t.Helper()
+	if err := l.Flush(bg); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func closeLog(t testing.TB, l *Log) {
 	t.Helper()
 	if err := l.Close(bg); err != nil {
@@ -133,9 +147,7 @@ func TestA2FailClosedAcknowledgesOnceStored(t *testing.T) {
 	var sink MemorySink
 	l := open(t, &sink, Options{})
 	for n := range 3 {
-		if err := l.Append(bg, failed("call-1", n+1)); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, failed("call-1", n+1))
 		if got := len(only(sink.Events(), RetryAttempt)); got != n+1 {
 			t.Fatalf("%d events stored after %d acknowledgements", got, n+1)
 		}
@@ -260,9 +272,7 @@ func TestA2SinkDownForAMinute(t *testing.T) {
 				}
 				sink.down.Store(false)
 				callers.Wait()
-				if err := l.Flush(bg); err != nil {
-					t.Fatal(err)
-				}
+				flush(t, l)
 				stats := l.Stats()
 				closeLog(t, l)
 
@@ -296,9 +306,7 @@ func TestA2OutboxResumesAfterRestart(t *testing.T) {
 	for n := range 700 { // more than one batch of the forwarder
 		l.Observe(bg, failed(fmt.Sprint("call-", n), 1))
 	}
-	if err := l.Append(bg, failed("last", 1)); err != nil {
-		t.Fatal(err)
-	}
+	appendTo(t, l, failed("last", 1))
 	if _, err := Open(bg, sink, options); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second process opens the outbox: %v", err)
 	}
@@ -309,15 +317,11 @@ func TestA2OutboxResumesAfterRestart(t *testing.T) {
 
 	sink.down.Store(false)
 	l = open(t, sink, options)
-	if err := l.Flush(bg); err != nil {
-		t.Fatal(err)
-	}
+	flush(t, l)
 	if n := len(only(sink.Events(), RetryAttempt)); n != 701 {
 		t.Errorf("%d events after the restart", n)
 	}
-	if err := l.Append(bg, failed("next", 1)); err != nil {
-		t.Fatal(err)
-	}
+	appendTo(t, l, failed("next", 1))
 	closeLog(t, l)
 	checkChains(t, sink.Events())
 	opened := only(sink.Events(), ChainOpened)
@@ -342,9 +346,7 @@ func TestA2OutboxForwardsAgainUnderTheSameIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	l = open(t, &sink, Options{Mode: Outbox, Outbox: dir})
-	if err := l.Flush(bg); err != nil {
-		t.Fatal(err)
-	}
+	flush(t, l)
 	closeLog(t, l)
 	if n := len(only(sink.Events(), RetryAttempt)); n != 10 {
 		t.Errorf("%d events", n)
@@ -359,9 +361,7 @@ func TestA2ADecisionReportedTwiceIsRecordedOnce(t *testing.T) {
 		for range 3 { // three calls with the same times and IDs
 			e := failed("same", 1)
 			e.Time = frozen
-			if err := l.Append(bg, e); err != nil {
-				t.Fatal(err)
-			}
+			appendTo(t, l, e)
 			l.Observe(bg, e)
 		}
 		l.Observe(bg, failed("unjournaled", 1))
@@ -455,9 +455,7 @@ func TestA2PanicsOfCallbacksDoNotStopTheLog(t *testing.T) {
 		l := open(t, sink, Options{Reports: observe.Func(func(context.Context, *observe.Event) { panic("observer") })})
 		e := failed("call", 1)
 		e.Decision.Err = (*broken)(nil)
-		if err := l.Append(bg, e); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, e)
 		closeLog(t, l)
 		got := only(sink.Events(), RetryAttempt)[0]
 		if got.ExceptionType != "*audit.broken" || !strings.Contains(got.ExceptionMessage, "panic in the error's method") {

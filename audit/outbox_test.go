@@ -28,9 +28,7 @@ func TestA2OutboxReportsThatItIsNotForwarded(t *testing.T) {
 		l := open(t, sink, Options{Mode: Outbox, Outbox: dir, Reports: observe.Func(func(_ context.Context, e *observe.Event) {
 			reports = append(reports, e.Report.Detail)
 		})})
-		if err := l.Append(bg, failed("call", 1)); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, failed("call", 1))
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
 		if err := l.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errSink) {
@@ -64,9 +62,7 @@ func TestA2OutboxIsForwardedWhereTheNoteCannotBeWritten(t *testing.T) {
 		for i := range 6 * outboxBatch {
 			l.Observe(bg, failed(fmt.Sprintf("call-%d", i), 1))
 		}
-		if err := l.Append(bg, failed("last", 1)); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, failed("last", 1))
 		time.Sleep(3 * lastBackoff) // the pauses have their full length
 		sink.down.Store(false)
 		begun := time.Now()
@@ -87,18 +83,14 @@ func TestA2OutboxKnowsTheHeadsWhileTheSinkIsDown(t *testing.T) {
 	logTo(t, &sink, 1) // another writer's chain
 	l := open(t, &sink, Options{Mode: Outbox, Outbox: dir})
 	_ = l.Append(bg, failed("call", 1))
-	if err := l.Flush(bg); err != nil {
-		t.Fatal(err)
-	}
+	flush(t, l)
 	closeLog(t, l)
 	want, _ := sink.Heads(bg)
 	l = open(t, headless{}, Options{Mode: Outbox, Outbox: dir})
 	_ = l.Append(bg, failed("call", 2))
 	closeLog(t, l)
 	l = open(t, &sink, Options{Mode: Outbox, Outbox: dir})
-	if err := l.Flush(bg); err != nil {
-		t.Fatal(err)
-	}
+	flush(t, l)
 	closeLog(t, l)
 	opened := only(sink.Events(), ChainOpened)
 	if len(want) != 2 || len(opened) != 3 || !cmp.Equal(want, opened[2].Heads) {
@@ -122,9 +114,7 @@ func TestA2OutboxDeletesForwardedFiles(t *testing.T) {
 		t.Errorf("files while the sink is down: %v", files)
 	}
 	sink.down.Store(false)
-	if err := l.Flush(bg); err != nil {
-		t.Fatal(err)
-	}
+	flush(t, l)
 	closeLog(t, l)
 	if files, _ := filepath.Glob(rotated); len(files) != 0 {
 		t.Errorf("left: %v", files)
@@ -185,13 +175,9 @@ func TestA2OutboxForwardsWhatIsAppendedToAnOlderFile(t *testing.T) {
 	o := Options{Mode: Outbox, Outbox: dir}
 	l := open(t, &sink, o)
 	for range 3 {
-		if err := l.Append(bg, failed("a", 1)); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, failed("a", 1))
 	}
-	if err := l.Flush(bg); err != nil {
-		t.Fatal(err)
-	}
+	flush(t, l)
 	closeLog(t, l)
 	path := filepath.Join(dir, "outbox.jsonl")
 	raw, err := os.ReadFile(path)
@@ -204,12 +190,8 @@ func TestA2OutboxForwardsWhatIsAppendedToAnOlderFile(t *testing.T) {
 	reported := 0
 	o.Reports = observe.Func(func(context.Context, *observe.Event) { reported++ })
 	l = open(t, &sink, o)
-	if err := l.Append(bg, failed("b", 1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Flush(bg); err != nil {
-		t.Fatal(err)
-	}
+	appendTo(t, l, failed("b", 1))
+	flush(t, l)
 	if !slices.ContainsFunc(sink.Events(), func(e Event) bool { return e.WorkID == "b" }) || reported != 1 {
 		t.Errorf("the new event is lost, or not reported: %d reports", reported)
 	}
@@ -220,12 +202,8 @@ func TestA2OutboxForwardsWhatIsAppendedToAnOlderFile(t *testing.T) {
 func TestA2OutboxForwardsOnlyStoredLines(t *testing.T) {
 	var sink MemorySink
 	l := open(t, &sink, Options{Mode: Outbox, Outbox: t.TempDir()})
-	if err := l.Append(bg, failed("a", 1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Flush(bg); err != nil {
-		t.Fatal(err)
-	}
+	appendTo(t, l, failed("a", 1))
+	flush(t, l)
 	before := len(sink.Events())
 	f := l.outbox.file
 	if _, err := f.file.WriteAt(chained("other", 1)[0], f.size); err != nil { // as before its sync
@@ -262,12 +240,8 @@ func TestA2OutboxLetsTheSinkRotate(t *testing.T) {
 	l := open(t, sink, Options{Mode: Outbox, Outbox: filepath.Join(dir, "outbox")})
 	l.outbox.file.options.MaxSize = 4000
 	for i := range 30 {
-		if err := l.Append(bg, failed(fmt.Sprint("work", i), 1)); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Flush(bg); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, failed(fmt.Sprint("work", i), 1))
+		flush(t, l)
 	}
 	closeLog(t, l)
 	list, err := sink.names.ended()
@@ -286,23 +260,15 @@ func TestA2OutboxGoesOnWithoutItsNote(t *testing.T) {
 	dir := t.TempDir()
 	var sink MemorySink
 	l := open(t, &sink, Options{Mode: Outbox, Outbox: dir})
-	if err := l.Append(bg, failed("a", 1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Flush(bg); err != nil {
-		t.Fatal(err)
-	}
+	appendTo(t, l, failed("a", 1))
+	flush(t, l)
 	note := filepath.Join(dir, "forwarded.json")
 	_ = os.Remove(note)
 	if err := os.MkdirAll(filepath.Join(note, "full"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Append(bg, failed("b", 1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Flush(bg); err != nil {
-		t.Fatal(err)
-	}
+	appendTo(t, l, failed("b", 1))
+	flush(t, l)
 	n := len(sink.Events())
 	for range 3 {
 		if err := l.outbox.forward(); err == nil {

@@ -70,9 +70,7 @@ func TestA4EvaluationEndsWhenItsContextDoes(t *testing.T) {
 	} {
 		var source ending
 		l := open(t, &source, Options{})
-		if err := l.Append(bg, failed("call", 1)); err != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, l, failed("call", 1))
 		closeLog(t, l)
 		if err := evaluate(source.context(), &source); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "audit: "+name) {
 			t.Errorf("%s: %v", name, err)

@@ -32,9 +32,7 @@ func TestA6NoPartOfASecretIsStored(t *testing.T) {
 			}
 			e := failed("call", 1)
 			e.Work.CorrelationID, e.Decision.Err, e.Decision.Outcome.Attributes = text, errors.New(text), attributes
-			if err := l.Append(bg, e); err != nil {
-				t.Fatal(err)
-			}
+			appendTo(t, l, e)
 		}
 		closeLog(t, l)
 		for _, line := range sink.lines {
