@@ -162,11 +162,7 @@ func TestJ14OperationsBeforeMigration(t *testing.T) {
 	if _, err := db.Jobs().Enqueue(t.Context(), []job.Insert{number(1)}); !errors.Is(err, sqlite.ErrNotMigrated) {
 		t.Errorf("enqueue after down: %v, want %v", err, sqlite.ErrNotMigrated)
 	}
-	tx, err := db.BeginTx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback() }()
+	tx := begin(t, db)
 	if _, err := tx.Exec(`INSERT INTO customer VALUES ('Ann')`); err != nil {
 		t.Errorf("the other table: %v", err)
 	}
@@ -202,10 +198,7 @@ func TestJ14EightMigratorsAtOnce(t *testing.T) {
 
 func TestJ14TablesOfANewerProgramAreRefused(t *testing.T) {
 	db := open(t)
-	tx, err := db.BeginTx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t, db)
 	if _, err := tx.Exec(`INSERT INTO tenet_migration VALUES (99, 'future', 0)`); err != nil {
 		t.Fatal(err)
 	}
@@ -224,10 +217,7 @@ func TestJ14TablesOfANewerProgramAreRefused(t *testing.T) {
 func TestABadInsertDoesNotFailOthers(t *testing.T) {
 	db := open(t)
 	fill(t, db.Jobs(), 1)
-	hold, err := db.BeginTx(t.Context()) // so that the callers form one group
-	if err != nil {
-		t.Fatal(err)
-	}
+	hold := begin(t, db) // so that the callers form one group
 	const callers = 200
 	errs := make([]error, callers)
 	var group sync.WaitGroup
@@ -317,10 +307,7 @@ func TestABusyFileIsWaitedForAndThenReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	tx, err := other.BeginTx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t, other)
 	if _, err := db.Jobs().Enqueue(t.Context(), []job.Insert{number(1)}); !errors.Is(err, sqlite.ErrBusy) {
 		t.Errorf("enqueue: %v, want %v", err, sqlite.ErrBusy)
 	}
@@ -340,10 +327,7 @@ func TestABusyFileIsWaitedForAndThenReported(t *testing.T) {
 
 func TestAnEndedContextLeavesTheQueue(t *testing.T) {
 	db := open(t)
-	tx, err := db.BeginTx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error)
 	go func() {
@@ -430,14 +414,10 @@ func TestJ1AFileThatWasRemovedOrReplacedIsNotWrittenTo(t *testing.T) {
 			if _, err := client.Enqueue(t.Context(), job.Request{Type: "a"}); err != nil {
 				t.Fatal(err)
 			}
-			tx, err := db.BeginTx(t.Context())
-			if err != nil {
+			if err := errors.Join(begin(t, db).Rollback(), change(path)); err != nil { // the connection stays in the pool
 				t.Fatal(err)
 			}
-			if err := errors.Join(tx.Rollback(), change(path)); err != nil { // the connection stays in the pool
-				t.Fatal(err)
-			}
-			if tx, err = db.BeginTx(t.Context()); err == nil {
+			if tx, err := db.BeginTx(t.Context()); err == nil {
 				t.Errorf("begin does not notice; %v", tx.Rollback())
 			} else if !strings.Contains(err.Error(), "was removed or replaced while it was open") {
 				t.Errorf("begin: %v", err)
@@ -454,7 +434,7 @@ func TestJ1AFileThatWasRemovedOrReplacedIsNotWrittenTo(t *testing.T) {
 
 // TestJ1AFileThatIsReplacedWhileAWriterWaits: another process holds the lock, and the file is gone when the lock is free.
 func TestJ1AFileThatIsReplacedWhileAWriterWaits(t *testing.T) {
-	begin := func(db *sqlite.DB) error {
+	beginTx := func(db *sqlite.DB) error {
 		tx, err := db.BeginTx(t.Context())
 		if err == nil {
 			err = tx.Commit()
@@ -465,14 +445,11 @@ func TestJ1AFileThatIsReplacedWhileAWriterWaits(t *testing.T) {
 		_, err := job.NewClient(db.Jobs()).Enqueue(t.Context(), job.Request{Type: "a"})
 		return err
 	}
-	for name, write := range map[string]func(*sqlite.DB) error{"begin": begin, "enqueue": enqueue} {
+	for name, write := range map[string]func(*sqlite.DB) error{"begin": beginTx, "enqueue": enqueue} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "jobs.db")
 			db, other := openFile(t, path), openFile(t, path)
-			tx, err := other.BeginTx(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := begin(t, other)
 			done := make(chan error, 1)
 			go func() { done <- write(db) }()
 			time.Sleep(100 * time.Millisecond)

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -35,12 +34,7 @@ SELECT 'e' || i, 'c' || (i % 5), i, 'h', 't', '', 'w' || (i % 1000), i, x'7b7d' 
 					t.Fatal(err)
 				}
 			}
-			tx, err := db.BeginTx(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = tx.Rollback() }()
-			q := &recorder{transaction: newTransaction(context.Background(), tx), t: t, plans: map[string][]string{}}
+			q := recording(t, db)
 			for i := range 200 {
 				id := idempotency.ID{Tenant: "t", Operation: "o", Key: fmt.Sprint(i)}
 				b, err := beginRecord(q, idempotency.BeginRequest{ID: id, Owner: "w", Lease: time.Minute})

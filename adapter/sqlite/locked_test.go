@@ -21,11 +21,7 @@ import (
 func TestAWaitCutShortByItsContextNamesTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	db := openFile(t, path)
-	locked, err := openFile(t, path).BeginTx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = locked.Rollback() }()
+	begin(t, openFile(t, path)) // takes the lock
 	for name, use := range map[string]func(ctx context.Context) error{
 		"enqueue": func(ctx context.Context) error { _, err := db.Jobs().Enqueue(ctx, []job.Insert{number(1)}); return err },
 		"migrate": func(ctx context.Context) error { _, err := db.Migrate(ctx, migrate.Up, false); return err },

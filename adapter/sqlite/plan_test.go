@@ -22,6 +22,17 @@ type recorder struct {
 	plans map[string][]string // by statement
 }
 
+// recording returns a recorder whose transaction is rolled back at the end of the test.
+func recording(t *testing.T, db *DB) *recorder {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return &recorder{transaction: newTransaction(context.Background(), tx), t: t, plans: map[string][]string{}}
+}
+
 func (r *recorder) exec(text string, args ...any) error {
 	r.explain(text, args)
 	return r.transaction.exec(text, args...)
@@ -89,12 +100,7 @@ func TestJ19PlansDoNotDependOnTheBlockedJobs(t *testing.T) {
 
 // TestJ20EachDoomedJobIsFoundByItsPosition: cancelling what needs a failed job does not go through the flow for each of them.
 func TestJ20EachDoomedJobIsFoundByItsPosition(t *testing.T) {
-	tx, err := backlog(t, 1).BeginTx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	q := &recorder{transaction: newTransaction(t.Context(), tx), t: t, plans: map[string][]string{}}
+	q := recording(t, backlog(t, 1))
 	q.explain(doomedSQL, []any{1, "[2]"})
 	for _, step := range q.plans[doomedSQL] {
 		if strings.HasPrefix(step, "SEARCH x") && !strings.Contains(step, "position=?") {
@@ -182,12 +188,7 @@ func blocked(t *testing.T, n int) *DB {
 // gatePlans claims and settles the jobs with places, lets the next ones go on, and returns the plans of all statements.
 func gatePlans(t *testing.T, db *DB) map[string][]string {
 	t.Helper()
-	tx, err := db.BeginTx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	q := &recorder{transaction: newTransaction(context.Background(), tx), t: t, plans: map[string][]string{}}
+	q := recording(t, db)
 	at := now()
 	for round, want := range []int{blockedKeys + 20, blockedKeys, 0, blockedKeys} {
 		if round == 3 { // the rate has places again
@@ -228,12 +229,7 @@ func expensive(step string) bool {
 // hotPlans runs all operations of workers and returns the plans of all statements.
 func hotPlans(t *testing.T, db *DB) map[string][]string {
 	t.Helper()
-	tx, err := db.BeginTx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	q := &recorder{transaction: newTransaction(context.Background(), tx), t: t, plans: map[string][]string{}}
+	q := recording(t, db)
 	at := now()
 	claimed, err := claim(q, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q1", Free: 100}}, Lease: time.Minute}, at)
 	if err != nil || len(claimed) != 100 {

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"testing"
@@ -41,6 +42,17 @@ func openFile(t testing.TB, path string) *sqlite.DB {
 		}
 	})
 	return db
+}
+
+// begin begins a transaction, which is rolled back at the end of the test if the test has not ended it.
+func begin(t *testing.T, db *sqlite.DB) *sql.Tx {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
 }
 
 // TestJobs runs in virtual time, except for the cases with real concurrency. The second handle is another connection to the

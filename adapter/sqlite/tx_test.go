@@ -19,11 +19,8 @@ func TestTransactions(t *testing.T) {
 	storetest.Transactions(t, func(t *testing.T) storetest.Database {
 		db := open(t)
 		ctx := t.Context()
-		tx, err := db.BeginTx(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = tx.ExecContext(ctx, `CREATE TABLE effect (n INTEGER)`)
+		tx := begin(t, db)
+		_, err := tx.ExecContext(ctx, `CREATE TABLE effect (n INTEGER)`)
 		if err := errors.Join(err, tx.Commit()); err != nil {
 			t.Fatal(err)
 		}
@@ -75,11 +72,7 @@ func TestJ9AnExistingIDIsAConflictInATransaction(t *testing.T) {
 				}
 				list = list[:1]
 			}
-			tx, err := db.BeginTx(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = tx.Rollback() }()
+			tx := begin(t, db)
 			if _, err := db.Jobs().InsertTx(t.Context(), tx, list); !errors.Is(err, job.ErrConflict) {
 				t.Errorf("%v, want %v", err, job.ErrConflict)
 			}
@@ -92,11 +85,8 @@ func TestJ9ATransactionStoresAnyBytes(t *testing.T) {
 	db := open(t)
 	in := number(1)
 	in.UniqueKey, in.Meta = "k\x00\xff\\", map[string]string{`"\`: "a\x00b", "NULL": ""}
-	tx, err := db.BeginTx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = db.Jobs().InsertTx(t.Context(), tx, []job.Insert{in})
+	tx := begin(t, db)
+	_, err := db.Jobs().InsertTx(t.Context(), tx, []job.Insert{in})
 	if err := errors.Join(err, tx.Commit()); err != nil {
 		t.Fatal(err)
 	}
@@ -117,10 +107,7 @@ func TestI5AFencedSettlementDoesNotFailOtherWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx, err := db.BeginTx(t.Context()) // the following operations queue behind it
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t, db) // the following operations queue behind it
 	answers := make(chan error, 3)
 	stale := begun.Record.Claim()
 	stale.Owner = "x"
