@@ -54,23 +54,14 @@ func writeLines(tb testing.TB, path string, n int) (size int64) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	closeAll(tb, f)
 	return info.Size()
 }
 
 // copyLines copies a file through an engine whose task does nothing.
 func copyLines(tb testing.TB, in, out string, concurrency int, o file.SinkOptions) pipeline.Summary {
 	tb.Helper()
-	source, err := file.OpenSource(in, file.SourceOptions{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	sink, err := file.OpenSink(out, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	source, sink := open(tb, in, file.SourceOptions{}), create(tb, out, o)
 	var p policy.Consumer
 	p.Loop.Concurrency.Value, p.Loop.Batch.Size = concurrency, 1000
 	p.Loop.Batch.Interval = time.Second
@@ -78,12 +69,7 @@ func copyLines(tb testing.TB, in, out string, concurrency int, o file.SinkOption
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := sink.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	if err := source.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	closeAll(tb, sink, source)
 	return summary
 }
 

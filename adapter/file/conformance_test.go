@@ -24,18 +24,13 @@ func queue(name string, o file.SourceOptions, s file.SinkOptions) func(t *testin
 		s.Append = true
 		put := func(t *testing.T, list ...*pipeline.Transaction) {
 			t.Helper()
-			sink, err := file.OpenSink(path, s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sink := create(t, path, s)
 			for _, x := range list {
 				if err := sink.Dispatch(t.Context(), x); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := sink.Close(); err != nil {
-				t.Fatal(err)
-			}
+			closeAll(t, sink)
 		}
 		put(t)
 		return pipelinetest.Queue{

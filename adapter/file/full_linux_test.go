@@ -34,9 +34,7 @@ func TestL11AFullDiskIsAnError(t *testing.T) {
 	}
 	contains(t, path+".part", "\"first\"\n")
 	dispatch(t, sink, `"third"`)
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closeAll(t, sink)
 	contains(t, path, "\"first\"\n\"third\"\n")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

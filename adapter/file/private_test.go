@@ -12,22 +12,14 @@ import (
 	"testing"
 
 	"github.com/tenetdev/tenet/adapter/file"
-	"github.com/tenetdev/tenet/pipeline"
 )
 
 // publish writes one transaction to a sink and closes it.
 func publish(t *testing.T, path string, o file.SinkOptions) {
 	t.Helper()
-	sink, err := file.OpenSink(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sink.Dispatch(t.Context(), pipeline.NewTransaction("a", []byte(`{"n":1}`))); err != nil {
-		t.Fatal(err)
-	}
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	sink := create(t, path, o)
+	dispatch(t, sink, `{"n":1}`)
+	closeAll(t, sink)
 }
 
 func checkMode(t *testing.T, path string, want fs.FileMode) {
@@ -44,13 +36,7 @@ func TestO2OutputsAndOffsetsArePrivate(t *testing.T) {
 	path, added := filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "added.jsonl")
 	publish(t, path, file.SinkOptions{})
 	publish(t, added, file.SinkOptions{Append: true})
-	source, err := file.OpenSource(path, file.SourceOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := source.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closeAll(t, open(t, path, file.SourceOptions{}))
 	for _, name := range []string{path, added, path + ".offset"} {
 		checkMode(t, name, 0o600)
 	}
@@ -58,9 +44,7 @@ func TestO2OutputsAndOffsetsArePrivate(t *testing.T) {
 
 func TestO2AReplacedOutputKeepsItsMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.jsonl")
-	if err := os.WriteFile(path, []byte("{}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, path, "{}\n")
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +58,7 @@ func TestO2AReplacedOutputKeepsItsMode(t *testing.T) {
 func TestO2ASinkDoesNotFollowAPlantedLink(t *testing.T) {
 	dir := t.TempDir()
 	theirs, path := filepath.Join(dir, "theirs"), filepath.Join(dir, "out.jsonl")
-	if err := os.WriteFile(theirs, []byte("do not touch"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, theirs, "do not touch")
 	for _, link := range []string{path + ".part", path + ".offset", filepath.Join(dir, "link.jsonl")} {
 		if err := os.Symlink(theirs, link); err != nil {
 			t.Fatal(err)
@@ -85,9 +67,7 @@ func TestO2ASinkDoesNotFollowAPlantedLink(t *testing.T) {
 	if _, err := file.OpenSink(path, file.SinkOptions{}); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("output: %v", err)
 	}
-	if err := os.WriteFile(path, []byte("{}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, path, "{}\n")
 	if _, err := file.OpenSource(path, file.SourceOptions{}); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("offsets: %v", err)
 	}

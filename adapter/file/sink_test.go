@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-func create(t *testing.T, path string, o file.SinkOptions) *file.Sink {
+func create(t testing.TB, path string, o file.SinkOptions) *file.Sink {
 	t.Helper()
 	sink, err := file.OpenSink(path, o)
 	if err != nil {
@@ -26,6 +27,15 @@ func create(t *testing.T, path string, o file.SinkOptions) *file.Sink {
 	}
 	t.Cleanup(func() { sink.Suspend() })
 	return sink
+}
+
+func closeAll(t testing.TB, list ...io.Closer) {
+	t.Helper()
+	for _, c := range list {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func dispatch(t *testing.T, s *file.Sink, payloads ...string) {
@@ -57,9 +67,7 @@ func TestL11OutputAppearsAsAWhole(t *testing.T) {
 	sink := create(t, path, file.SinkOptions{})
 	dispatch(t, sink, `{"a":1}`, "[1,\n 2]")
 	absent(t, path)
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closeAll(t, sink)
 	contains(t, path, "{\"a\":1}\n[1,2]\n")
 	absent(t, path+".part")
 	if err := sink.Close(); err != nil {
@@ -78,9 +86,7 @@ func TestL11AFileIsReplacedOnlyOnRequest(t *testing.T) {
 	sink := create(t, path, file.SinkOptions{Replace: true})
 	dispatch(t, sink, "1")
 	contains(t, path, "old\n")
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closeAll(t, sink)
 	contains(t, path, "1\n")
 }
 
@@ -89,9 +95,7 @@ func TestL11AFileThatAppearsMeanwhileIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	sink := create(t, path, file.SinkOptions{})
 	dispatch(t, sink, "1")
-	if err := os.WriteFile(path, []byte("other\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, path, "other\n")
 	if err := sink.Close(); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("%v", err)
 	}
@@ -109,9 +113,7 @@ func TestL11TheNextSinkContinues(t *testing.T) {
 		"out.csv":   {"a,b\n1,\"x\ny\"\n2,\"half\n", `{"b":"3","a":"2"}`, "a,b\n1,\"x\ny\"\n2,3\n"},
 	} {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path+".part", []byte(c.left), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rewrite(t, path+".part", c.left)
 		sink := create(t, path, file.SinkOptions{})
 		dispatch(t, sink, c.first)
 		if err := sink.Suspend(); err != nil {
@@ -119,9 +121,7 @@ func TestL11TheNextSinkContinues(t *testing.T) {
 		}
 		absent(t, path)
 		sink = create(t, path, file.SinkOptions{})
-		if err := sink.Close(); err != nil {
-			t.Fatal(err)
-		}
+		closeAll(t, sink)
 		contains(t, path, c.want)
 	}
 }
@@ -131,18 +131,14 @@ func TestL11AppendingKeepsEarlierRecords(t *testing.T) {
 		path := write(t, "out.jsonl", text)
 		sink := create(t, path, file.SinkOptions{Append: true})
 		dispatch(t, sink, "1")
-		if err := sink.Close(); err != nil {
-			t.Fatal(err)
-		}
+		closeAll(t, sink)
 		contains(t, path, want)
 	}
 	for _, header := range []string{"b,a\n", "b,a"} {
 		path := write(t, "out.csv", header)
 		sink := create(t, path, file.SinkOptions{Append: true})
 		dispatch(t, sink, `{"a":1,"b":2}`)
-		if err := sink.Close(); err != nil {
-			t.Fatal(err)
-		}
+		closeAll(t, sink)
 		contains(t, path, "b,a\n2,1\n")
 	}
 	if _, err := file.OpenSink(write(t, "out.csv", "b,a\n"), file.SinkOptions{Append: true, Columns: []string{"a", "b"}}); err == nil {
@@ -209,9 +205,7 @@ func TestCSVColumnsCanBeReadBack(t *testing.T) {
 		}
 	}
 	dispatch(t, sink, `{"a":1,"b":2}`, `{"b":3,"b":4}`)
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closeAll(t, sink)
 	contains(t, path, "a,b\n1,2\n,4\n")
 }
 
@@ -221,9 +215,7 @@ func TestCSVBlankFilesGetAHeader(t *testing.T) {
 		path := write(t, "out.csv", blank)
 		sink := create(t, path, file.SinkOptions{Append: true})
 		dispatch(t, sink, `{"a":1}`, `{"a":2}`)
-		if err := sink.Close(); err != nil {
-			t.Fatal(err)
-		}
+		closeAll(t, sink)
 		contains(t, path, "a\n1\n2\n")
 	}
 }
@@ -232,16 +224,12 @@ func TestCSVCells(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.csv")
 	sink := create(t, path, file.SinkOptions{Comma: ';'})
 	dispatch(t, sink, `{"a":"x;y","b":1.50,"c":null}`, `{"c":{"d":[1]},"a":true}`)
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closeAll(t, sink)
 	contains(t, path, "a;b;c\n\"x;y\";1.50;\ntrue;;\"{\"\"d\"\":[1]}\"\n")
 	single := filepath.Join(t.TempDir(), "out.csv")
 	sink = create(t, single, file.SinkOptions{Columns: []string{"a"}})
 	dispatch(t, sink, `{"a":""}`)
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closeAll(t, sink)
 	contains(t, single, "a\n\"\"\n")
 	empty := filepath.Join(t.TempDir(), "out.csv")
 	if err := create(t, empty, file.SinkOptions{Columns: []string{"a", "b"}}).Close(); err != nil {
@@ -268,9 +256,7 @@ func TestL10ConcurrentDispatchesShareWrites(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closeAll(t, sink)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -29,10 +29,15 @@ var quiet = slog.New(slog.DiscardHandler)
 func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
+	rewrite(t, path, text)
+	return path
+}
+
+func rewrite(t testing.TB, path, text string) {
+	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
 func grow(t testing.TB, path, text string) {
@@ -273,9 +278,7 @@ func TestL11APartialAcknowledgementIsIgnored(t *testing.T) {
 	last := strings.LastIndexByte(log, '\n') + 1
 	for cut := last; cut < len(log); cut++ {
 		torn := log[:cut] + strings.Repeat("\n", len(raw)-cut)
-		if err := os.WriteFile(path+".offset", []byte(torn), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rewrite(t, path+".offset", torn)
 		source := open(t, path, file.SourceOptions{})
 		if left := fetch(t, source, 4); len(left) != 3 {
 			t.Fatalf("after %q: %v", log[last:cut], ids(left))
@@ -283,9 +286,7 @@ func TestL11APartialAcknowledgementIsIgnored(t *testing.T) {
 		source.Close()
 	}
 	damaged := strings.Replace(log, "[[0", "x[0", 1)
-	if err := os.WriteFile(path+".offset", []byte(damaged), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, path+".offset", damaged)
 	if _, err := file.OpenSource(path, file.SourceOptions{}); err == nil || !strings.Contains(err.Error(), "line 2 is damaged") {
 		t.Errorf("%v", err)
 	}
@@ -297,16 +298,12 @@ func TestL11OffsetsOfAnotherInputAreRefused(t *testing.T) {
 	ack(t, source, fetch(t, source, 3)...)
 	source.Close()
 	for _, other := range []string{"4\n5\n6\n", "1\n2\n", ""} {
-		if err := os.WriteFile(path, []byte(other), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rewrite(t, path, other)
 		if _, err := file.OpenSource(path, file.SourceOptions{}); err == nil || !strings.Contains(err.Error(), "move the file away") {
 			t.Errorf("%q: %v", other, err)
 		}
 	}
-	if err := os.WriteFile(path, []byte("1\n2\n3\n4\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, path, "1\n2\n3\n4\n")
 	if got := fetch(t, open(t, path, file.SourceOptions{}), 10); len(got) != 1 {
 		t.Errorf("a file that has grown gives %v", ids(got))
 	}
@@ -472,10 +469,7 @@ func TestOpenRejectsUnreadableInput(t *testing.T) {
 // TestL11DeadLettersKeepTheirMetadata checks that dead letters are read back with their metadata.
 func TestL11DeadLettersKeepTheirMetadata(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
-	sink, err := file.OpenSink(path, file.SinkOptions{Envelope: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := create(t, path, file.SinkOptions{Envelope: true})
 	var p policy.Consumer
 	p.Steps.Process.Retry = policy.Retry{MaxAttempts: 3, InitialBackoff: time.Millisecond}
 	put := pipeline.NewTransaction("a", []byte("{\"html\": \"<b>\"}"), pipeline.WithMetadata(map[string]string{"k": "v"}), pipeline.WithCorrelation("c"), pipeline.WithParent("p"))
@@ -483,9 +477,7 @@ func TestL11DeadLettersKeepTheirMetadata(t *testing.T) {
 	if s, err := pipeline.NewConsumer(pipeline.NewMemorySource(put), failing, p, pipeline.WithDeadLetter(sink)).Run(t.Context()); err != nil || s.Exception != 1 {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closeAll(t, sink)
 	got := fetch(t, open(t, path, file.SourceOptions{Envelope: true}), 10)
 	if len(got) != 1 {
 		t.Fatalf("%d", len(got))
@@ -504,19 +496,10 @@ func TestL11DeadLettersKeepTheirMetadata(t *testing.T) {
 // TestL11AnEnvelopeKeepsTheBytesOfThePayload: signatures and fingerprints cover them.
 func TestL11AnEnvelopeKeepsTheBytesOfThePayload(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
-	sink, err := file.OpenSink(path, file.SinkOptions{Envelope: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := create(t, path, file.SinkOptions{Envelope: true})
 	payloads := []string{`{"a": 1, "b": "\u003c<"}`, "{\n  \"a\": 1\n}", " 1 ", `"x"`, `null`, "\xff\x00", "[1,\r2]", ""}
-	for i, payload := range payloads {
-		if err := sink.Dispatch(t.Context(), pipeline.NewTransaction(fmt.Sprint(i), []byte(payload))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dispatch(t, sink, payloads...)
+	closeAll(t, sink)
 	var back []string
 	for _, d := range fetch(t, open(t, path, file.SourceOptions{Envelope: true}), 10) {
 		back = append(back, string(d.Transaction.Payload()))
