@@ -22,13 +22,7 @@ func TestJ10JobsBehindTheBacklogOfABusyQueueAreNotStarved(t *testing.T) {
 		}
 		return list
 	}
-	enqueue := func(list ...job.Insert) {
-		t.Helper()
-		if _, err := store.Enqueue(ctx, list); err != nil {
-			t.Fatal(err)
-		}
-	}
-	enqueue(inserts(10_000)...)
+	enqueue(t, store, inserts(10_000)...)
 	if n := len(claim(6000)); n != 6000 {
 		t.Fatalf("claimed %d", n)
 	}
@@ -37,7 +31,7 @@ func TestJ10JobsBehindTheBacklogOfABusyQueueAreNotStarved(t *testing.T) {
 	}
 	early := insert()
 	early.RunAt = time.Now().Add(-time.Hour)
-	enqueue(early)
+	enqueue(t, store, early)
 	claimed := 0
 	for found := false; !found; claimed++ {
 		list := claim(1)
@@ -54,7 +48,7 @@ func TestJ10JobsBehindTheBacklogOfABusyQueueAreNotStarved(t *testing.T) {
 	}
 	early = insert()
 	early.RunAt = time.Now().Add(-time.Hour)
-	enqueue(early)
+	enqueue(t, store, early)
 	for list := claim(10); len(list) == 0; list = claim(10) { // at once, or a little later if the server is slow
 		<-time.After(time.Millisecond)
 	}

@@ -17,9 +17,7 @@ func TestJ13AJobThatMovesMeanwhileIsChanged(t *testing.T) {
 			db, schema := open(t)
 			store := db.Jobs()
 			list := inserts(2)
-			if _, err := store.Enqueue(t.Context(), list); err != nil {
-				t.Fatal(err)
-			}
+			enqueue(t, store, list...)
 			tx, err := pools[url].Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -37,9 +37,7 @@ func TestJ7CompletionsAreRecognisedLater(t *testing.T) {
 	db, _ := open(t)
 	store := db.Jobs()
 	in := insert()
-	if _, err := store.Enqueue(t.Context(), []job.Insert{in}); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, store, in)
 	var want []job.Attempt
 	check := func() {
 		t.Helper()
@@ -110,9 +108,7 @@ func TestSettlementsOfOneGroupKeepTheirTexts(t *testing.T) {
 	db, _ := open(t)
 	store := db.Jobs()
 	list := inserts(4)
-	if _, err := store.Enqueue(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, store, list...)
 	claimed, err := store.Claim(t.Context(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 10}}, Lease: time.Minute})
 	if err != nil || len(claimed) != 4 {
 		t.Fatalf("claimed %d, %v", len(claimed), err)
@@ -142,9 +138,7 @@ func TestSettlementsOfOneGroupKeepTheirTexts(t *testing.T) {
 func TestJ7ASettlementDoesNotOvertakeAnEarlierOneThatFailed(t *testing.T) {
 	db, schema := openNew(t, url)
 	store := db.Jobs()
-	if _, err := store.Enqueue(t.Context(), inserts(1)); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, store, inserts(1)...)
 	ref, in := claimOne(t, store).Ref(), pgx.Identifier{schema}.Sanitize()
 	_, err := pools[url].Exec(t.Context(), fmt.Sprintf(`CREATE SEQUENCE %[1]s.failures;
 CREATE FUNCTION %[1]s.fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('%[1]s.failures') = 1 THEN RAISE 'down'; END IF; RETURN OLD; END $$;

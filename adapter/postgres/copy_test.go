@@ -58,18 +58,12 @@ func TestJ9ManyJobsAreStoredLikeSingleOnes(t *testing.T) {
 		}
 	}
 	for _, in := range list[:200] {
-		if _, err := single.Jobs().Enqueue(t.Context(), []job.Insert{in}); err != nil {
-			t.Fatal(err)
-		}
+		enqueue(t, single.Jobs(), in)
 	}
-	if _, err := single.Jobs().Enqueue(t.Context(), list[500:501]); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, single.Jobs(), list[500:501]...)
 	later := insert() // a call with it is stored by the statement for jobs of all kinds
 	later.RunAt = time.Now().Add(time.Hour)
-	if _, err := single.Jobs().Enqueue(t.Context(), append([]job.Insert{later}, list[200:290]...)); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, single.Jobs(), append([]job.Insert{later}, list[200:290]...)...)
 	got, want := everyRecord(t, many.Jobs()), everyRecord(t, single.Jobs())
 	delete(want, later.ID)
 	if len(got) != len(list) || len(want) != 291 {
@@ -99,9 +93,7 @@ func TestJ9ManyJobsAreStoredAllOrNone(t *testing.T) {
 	store := db.Jobs()
 	list := inserts(5000)
 	taken := insert()
-	if _, err := store.Enqueue(t.Context(), []job.Insert{taken}); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, store, taken)
 	for name, c := range map[string]struct {
 		spoil func([]job.Insert)
 		want  error
@@ -129,9 +121,7 @@ func TestJ9ManyJobsAreStoredAllOrNone(t *testing.T) {
 	if _, err := store.Enqueue(cancelled, list); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := store.Enqueue(t.Context(), list); err != nil {
-		t.Error(err)
-	}
+	enqueue(t, store, list...)
 	if n := len(everyRecord(t, store)); n != len(list)+1 {
 		t.Errorf("%d jobs are stored, want %d", n, len(list)+1)
 	}

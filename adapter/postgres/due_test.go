@@ -16,9 +16,7 @@ func TestJ6AClaimFindsDueJobsOfLateTransactions(t *testing.T) {
 	store := db.Jobs()
 	late := insert()
 	late.RunAt = time.Now().Add(time.Second)
-	if _, err := store.Enqueue(t.Context(), []job.Insert{late}); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, store, late)
 	claim := job.Claim{Worker: "w", Types: []string{late.Type}, Queues: []job.Slots{{Queue: late.Queue, Free: 1}}, Lease: time.Minute}
 	if list, err := store.Claim(t.Context(), claim); err != nil || len(list) != 0 {
 		t.Fatalf("claimed before its time: %v, %v", list, err)
@@ -49,9 +47,7 @@ func TestJ11WorkIsAnnouncedOnceItCanBeClaimed(t *testing.T) {
 			many[i].Payload = []byte(`"` + strings.Repeat("x", 1000) + `"`)
 		}
 		due.Type, due.RunAt = "other", time.Now().Add(500*time.Millisecond)
-		if _, err := store.Enqueue(t.Context(), append(many, due)); err != nil {
-			t.Fatal(err)
-		}
+		enqueue(t, store, append(many, due)...)
 		time.Sleep(600 * time.Millisecond)
 		for len(signals) > 0 {
 			<-signals

@@ -14,9 +14,7 @@ func TestJ8AnExtensionIsRepeatedAfterADeadlock(t *testing.T) {
 	db, schema := open(t)
 	store := db.Jobs()
 	list := inserts(2)
-	if _, err := store.Enqueue(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, store, list...)
 	records, err := store.Claim(t.Context(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 2}}, Types: []string{"t"}, Lease: time.Minute})
 	if err != nil || len(records) != 2 {
 		t.Fatalf("%d claimed, %v", len(records), err)

@@ -25,9 +25,7 @@ func TestJ19LimitsChangeWhileATransactionIsOpen(t *testing.T) {
 	for _, q := range queues {
 		in := insert()
 		in.Queue = q
-		if _, err := store.Enqueue(ctx, []job.Insert{in, insert()}); err != nil {
-			t.Fatal(err)
-		}
+		enqueue(t, store, in, insert())
 	}
 	for _, q := range queues {
 		name := job.LimitName{Queue: q, Name: "x"}
@@ -80,17 +78,13 @@ func TestJ19AProcessThatKnowsNoLimitsKeepsThem(t *testing.T) {
 		for i := range list {
 			list[i].Queue = queue
 		}
-		if _, err := other.Enqueue(t.Context(), list[:1]); err != nil {
-			t.Fatal(err)
-		}
+		enqueue(t, other, list[:1]...)
 		name := job.LimitName{Queue: queue, Name: "x"}
 		if err := db.Jobs().SetLimit(t.Context(), job.LimitSetting{LimitName: name, Limit: &policy.JobLimit{Name: "x", Concurrency: 1}}); err != nil {
 			t.Fatal(err)
 		}
 		for _, part := range [][]job.Insert{list[1 : n+1], list[n+1:]} {
-			if _, err := other.Enqueue(t.Context(), part); err != nil {
-				t.Fatal(err)
-			}
+			enqueue(t, other, part...)
 		}
 		use, err := db.Jobs().LimitUse(t.Context(), name, 1)
 		if err != nil || use.Held != 1 || use.Waiting != n+1 {
@@ -194,9 +188,7 @@ func TestJ6LostLeasesAreReportedWhenTheGateCannotBeTended(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := insert()
-	if _, err := store.Enqueue(ctx, []job.Insert{in}); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, store, in)
 	claimed, err := store.Claim(ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: in.Queue, Free: 1}}, Lease: time.Millisecond})
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("%d jobs, %v", len(claimed), err)

@@ -15,9 +15,7 @@ func TestJ9EndedWindowsAreRemovedWithoutRetention(t *testing.T) {
 	db, schema := open(t)
 	in := insert()
 	in.UniqueKey, in.UniqueFor = "k", time.Microsecond
-	if _, err := db.Jobs().Enqueue(ctx, []job.Insert{in}); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, db.Jobs(), in)
 	if _, err := db.Jobs().Maintain(ctx, job.Maintenance{Limit: 10}); err != nil {
 		t.Fatal(err)
 	}

@@ -195,6 +195,13 @@ func openAt(t testing.TB, url, schema string) *postgres.DB {
 
 var ids atomic.Int64
 
+func enqueue(t testing.TB, store job.Store, list ...job.Insert) {
+	t.Helper()
+	if _, err := store.Enqueue(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // insert makes a job with a new ID; IDs ascend.
 func insert() job.Insert {
 	return job.Insert{ID: fmt.Sprintf("01990000-0000-7000-9000-%012x", ids.Add(1)), Type: "t", Queue: "q", Payload: []byte(`{}`)}

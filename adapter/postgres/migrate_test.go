@@ -49,9 +49,7 @@ func TestJ14EightMigratorsAtOnce(t *testing.T) {
 	if ran != 1 {
 		t.Fatalf("steps by migrator: %v, want them all in one", steps)
 	}
-	if _, err := openAt(t, url, schema).Jobs().Enqueue(context.Background(), inserts(1)); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, openAt(t, url, schema).Jobs(), inserts(1)...)
 }
 
 func TestJ14UpDownAndStatus(t *testing.T) {

@@ -22,9 +22,7 @@ func TestJ8MigrationGivesStoredJobsTheirTypes(t *testing.T) {
 	}
 	foreign := insert()
 	foreign.Type = "b"
-	if _, err := store.Enqueue(ctx, append(list[:4:4], foreign)); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, store, append(list[:4:4], foreign)...)
 	claim := job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 3}}, Types: []string{"a"}, Lease: time.Hour}
 	claimed, err := store.Claim(ctx, claim)
 	if err != nil || len(claimed) != 3 {
@@ -33,9 +31,7 @@ func TestJ8MigrationGivesStoredJobsTheirTypes(t *testing.T) {
 	if errs := store.Settle(ctx, []job.Settlement{{Ref: claimed[0].Ref(), Kind: job.KindRefuse}, {Ref: claimed[1].Ref(), Kind: job.KindRetry}}); errs != nil {
 		t.Fatal(errs)
 	}
-	if _, err := store.Enqueue(ctx, list[4:]); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, store, list[4:]...)
 	downTo(t, db, 4)
 	if _, err := db.Migrate(ctx, postgres.Up, false); err != nil {
 		t.Fatal(err)

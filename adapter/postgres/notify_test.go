@@ -84,9 +84,7 @@ func TestJ11LostNotificationsAreReported(t *testing.T) {
 	if _, err := db.Jobs().Notify(context.Background()); !errors.Is(err, postgres.ErrNoNotify) {
 		t.Fatalf("%v, want %v", err, postgres.ErrNoNotify)
 	}
-	if _, err := db.Jobs().Enqueue(context.Background(), inserts(1)); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, db.Jobs(), inserts(1)...)
 }
 
 // TestJ11ConnectionsThatListenAreNotRestoredInARush uses a proxy that ends each connection as soon as it listens.
@@ -156,9 +154,7 @@ func TestJ11WorkOfThisProcessIsSignalledOnce(t *testing.T) {
 		default:
 		}
 	}
-	if _, err := db.Jobs().Enqueue(t.Context(), inserts(1)); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, db.Jobs(), inserts(1)...)
 	select {
 	case <-here:
 	default:
@@ -206,9 +202,7 @@ func TestJ11EachListenerIsSignalledOnce(t *testing.T) {
 	}
 	count()
 	clear(counts[:])
-	if _, err := openAt(t, url, schema).Jobs().Enqueue(t.Context(), inserts(1)); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, openAt(t, url, schema).Jobs(), inserts(1)...)
 	count()
 	if counts != [len(listeners)]int{1, 1, 1, 1} {
 		t.Errorf("signals %v", counts)

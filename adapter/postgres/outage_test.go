@@ -270,9 +270,7 @@ func stopUnderLoad(t *testing.T, load load) {
 		for len(signals) > 0 {
 			<-signals
 		}
-		if _, err := o.store.Enqueue(ctx, inserts(1)); err != nil {
-			t.Fatal(err)
-		}
+		enqueue(t, o.store, inserts(1)...)
 		select {
 		case _, heard = <-signals:
 		case <-time.After(100 * time.Millisecond):

@@ -15,9 +15,7 @@ func TestS8ConcurrentCallsOfSetIndexMakeOneIndex(t *testing.T) {
 	for i := range list {
 		list[i].Meta = map[string]string{"tenant": "a"}
 	}
-	if _, err := db.Jobs().Enqueue(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, db.Jobs(), list...)
 	for range 3 {
 		var calls sync.WaitGroup
 		for i := range 6 {

@@ -15,9 +15,7 @@ func TestJ9ARetryDoesNotRestartAWindow(t *testing.T) {
 	store := db.Jobs()
 	windowed := insert()
 	windowed.UniqueKey, windowed.UniqueFor = "k", time.Millisecond
-	if _, err := store.Enqueue(ctx, []job.Insert{windowed}); err != nil {
-		t.Fatal(err)
-	}
+	enqueue(t, store, windowed)
 	if ids, err := store.Change(ctx, job.ActionCancel, job.Filter{IDs: []string{windowed.ID}}, 1); err != nil || len(ids) != 1 {
 		t.Fatalf("%v, %v", ids, err)
 	}
