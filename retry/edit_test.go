@@ -34,7 +34,7 @@ func TestR11OneCallsPolicyCannotChangeTheBreaker(t *testing.T) {
 // breaker has since become a slow one.
 func TestR11CallsOfAnOlderPolicyAreNotSlow(t *testing.T) {
 	retry.Age(time.Hour)
-	source := &versions{}
+	source := &provider{}
 	p := exact(3)
 	p.Circuit = policy.Circuit{Kind: policy.CircuitRate}
 	source.set(t, p)
@@ -57,27 +57,6 @@ func TestR11CallsOfAnOlderPolicyAreNotSlow(t *testing.T) {
 		t.Errorf("a quick success opened the breaker: %v", err)
 	}
 }
-
-// versions is a provider whose policy changes with its version.
-type versions struct {
-	n       atomic.Uint64
-	current atomic.Pointer[policy.Policy]
-}
-
-func (v *versions) set(t *testing.T, p policy.Policy) {
-	t.Helper()
-	compiled, err := policy.Compile(p, policy.CallLimits(), policy.SourceStatic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.current.Store(compiled)
-	v.n.Add(1)
-}
-
-func (v *versions) Policy(context.Context, policy.Key) (*policy.Policy, error) {
-	return v.current.Load(), nil
-}
-func (v *versions) Version() uint64 { return v.n.Load() }
 
 // TestP12DocumentsNoneSurvivesAnEdit: the catalog must not fill a field that the document sets to none.
 func TestP12DocumentsNoneSurvivesAnEdit(t *testing.T) {
@@ -188,12 +167,12 @@ func TestP12AnEditMayNameARegisteredClassifier(t *testing.T) {
 
 // slowFirst is a provider whose policy changes during its slow first answer.
 type slowFirst struct {
-	versions
+	provider
 	asked atomic.Int64
 }
 
 func (s *slowFirst) Policy(ctx context.Context, k policy.Key) (*policy.Policy, error) {
-	p, err := s.versions.Policy(ctx, k)
+	p, err := s.provider.Policy(ctx, k)
 	if s.asked.Add(1) == 2 { // the first answer makes the key known
 		time.Sleep(time.Minute)
 	}
@@ -225,7 +204,7 @@ func TestR11ASlowAnswerDoesNotReplaceANewerPolicy(t *testing.T) {
 }
 
 func TestR11ABreakerResetByANewPolicyIsReported(t *testing.T) {
-	source, l := &versions{}, &log{}
+	source, l := &provider{}, &log{}
 	p := exact(1)
 	p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 1}
 	source.set(t, p)

@@ -518,7 +518,7 @@ func TestR13APanickingJournalDoesNotUndoASuccess(t *testing.T) {
 }
 
 func TestR3AProviderIsAskedAgainAfterAPanic(t *testing.T) {
-	source, broken := &versions{}, true
+	source, broken := &provider{}, true
 	source.set(t, exact(3))
 	e := retry.NewExecutor(retry.ExecutorOptions{RecoverPanics: true, Provider: panickyProvider{source, &broken}})
 	ok := func(context.Context) error { return nil }
@@ -530,7 +530,7 @@ func TestR3AProviderIsAskedAgainAfterAPanic(t *testing.T) {
 }
 
 type panickyProvider struct {
-	*versions
+	*provider
 	broken *bool
 }
 
@@ -538,7 +538,7 @@ func (p panickyProvider) Policy(ctx context.Context, k policy.Key) (*policy.Poli
 	if *p.broken {
 		panic("boom")
 	}
-	return p.versions.Policy(ctx, k)
+	return p.provider.Policy(ctx, k)
 }
 
 func TestR3APanicOfAnUnhedgedAttemptReachesTheCallerUnchanged(t *testing.T) {
