@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -43,7 +42,7 @@ func (j *Jobs) EnqueueFlow(ctx context.Context, f job.NewFlow) (receipt job.Flow
 		if _, err := tx.Exec(ctx, uncompiled); err != nil {
 			return err
 		}
-		receipt, err = j.storeFlow(f, entries, j.pgxFlow(ctx, tx))
+		receipt, err = j.storeFlow(ctx, f, entries, j.pgxFlow(ctx, tx))
 		return err
 	})
 	if err != nil || receipt.Existed {
@@ -69,7 +68,7 @@ func (j *Jobs) EnqueueFlowTx(ctx context.Context, tx pgx.Tx, f *job.Flow) (job.F
 	if tx == nil {
 		return job.FlowReceipt{}, errNoTx
 	}
-	return j.joinFlow(f, j.pgxFlow(ctx, tx))
+	return j.joinFlow(ctx, f, j.pgxFlow(ctx, tx))
 }
 
 // EnqueueFlowTx is [Jobs.EnqueueFlowTx] for a transaction of database/sql.
@@ -78,55 +77,28 @@ func (s SQLJobs) EnqueueFlowTx(ctx context.Context, tx *sql.Tx, f *job.Flow) (jo
 		return job.FlowReceipt{}, errNoTx
 	}
 	j := s.jobs
-	exec := func(text string, args ...any) error {
-		_, err := tx.ExecContext(ctx, text, args...) //nolint:gosec // the text is a constant of this package, with the schema
-		return err
-	}
-	return j.joinFlow(f, flowWriter{
-		add: func(text string, args ...any) (seq int64, err error) {
-			err = tx.QueryRowContext(ctx, text, args...).Scan(&seq) //nolint:gosec // as above
-			return seq, err
-		},
-		jobs: func(entries []entry) error { return j.enqueueSQL(ctx, tx, entries, make([]job.Receipt, len(entries))) },
-		nodes: func(text string, seq int64, columns []any) error {
-			return exec(text, append([]any{seq}, literals(columns)...)...)
-		},
-		ring: func() error { return exec(notifySQL, j.channel()) },
-	})
+	return j.joinFlow(ctx, f, flowWriter{sqlSession{tx}, literals, func(entries []entry) error {
+		return j.enqueueSQL(ctx, tx, entries, make([]job.Receipt, len(entries)))
+	}})
 }
 
-// flowWriter writes to a transaction of a driver.
+// flowWriter writes to a transaction.
 type flowWriter struct {
-	add   func(text string, args ...any) (seq int64, err error)
-	jobs  func(entries []entry) error
-	nodes func(text string, seq int64, columns []any) error
-	ring  func() error
+	session
+	columns func([]any) []any // writes columns as its driver takes them
+	jobs    func([]entry) error
 }
 
 func (j *Jobs) pgxFlow(ctx context.Context, tx pgx.Tx) flowWriter {
-	exec := func(text string, args ...any) error {
-		_, err := tx.Exec(ctx, text, args...)
-		return err
-	}
-	return flowWriter{
-		add: func(text string, args ...any) (seq int64, err error) {
-			err = tx.QueryRow(ctx, text, args...).Scan(&seq)
-			return seq, err
-		},
-		jobs: func(entries []entry) error {
-			b := &pgx.Batch{}
-			j.queue(b, entries, "")
-			return tx.SendBatch(ctx, b).Close()
-		},
-		nodes: func(text string, seq int64, columns []any) error {
-			return exec(text, append([]any{seq}, columns...)...)
-		},
-		ring: func() error { return exec(notifySQL, j.channel()) },
-	}
+	return flowWriter{pgxSession{tx}, func(columns []any) []any { return columns }, func(entries []entry) error {
+		b := &pgx.Batch{}
+		j.queue(b, entries, "")
+		return tx.SendBatch(ctx, b).Close()
+	}}
 }
 
 // joinFlow stores a flow in a transaction of the caller's.
-func (j *Jobs) joinFlow(flow *job.Flow, w flowWriter) (job.FlowReceipt, error) {
+func (j *Jobs) joinFlow(ctx context.Context, flow *job.Flow, w flowWriter) (job.FlowReceipt, error) {
 	f, err := flow.Inserts()
 	if err != nil {
 		return job.FlowReceipt{}, err
@@ -135,9 +107,9 @@ func (j *Jobs) joinFlow(flow *job.Flow, w flowWriter) (job.FlowReceipt, error) {
 	if err != nil {
 		return job.FlowReceipt{}, err
 	}
-	receipt, err := j.storeFlow(f, entries, w)
+	receipt, err := j.storeFlow(ctx, f, entries, w)
 	if err == nil && !receipt.Existed && j.announce(entries) {
-		err = w.ring()
+		_, err = w.exec(ctx, notifySQL, j.channel())
 	}
 	if err != nil {
 		return job.FlowReceipt{}, j.db.wrap("enqueue a flow", err)
@@ -157,21 +129,24 @@ func prepareFlow(f job.NewFlow) ([]entry, error) {
 }
 
 // storeFlow stores a flow unless its ID exists.
-func (j *Jobs) storeFlow(f job.NewFlow, entries []entry, w flowWriter) (job.FlowReceipt, error) {
-	none := func(err error) bool { return errors.Is(err, pgx.ErrNoRows) || errors.Is(err, sql.ErrNoRows) }
-	seq, err := w.add(j.db.sql(addFlowSQL), f.ID, f.Layers, len(f.Jobs))
-	if none(err) {
-		if _, err = w.add(j.db.sql(forgetFlowSQL), f.ID); err == nil {
-			seq, err = w.add(j.db.sql(addFlowSQL), f.ID, f.Layers, len(f.Jobs))
+func (j *Jobs) storeFlow(ctx context.Context, f job.NewFlow, entries []entry, w flowWriter) (job.FlowReceipt, error) {
+	var seq int64
+	add := func() (bool, error) {
+		return w.row(ctx, []any{&seq}, j.db.sql(addFlowSQL), f.ID, f.Layers, len(f.Jobs))
+	}
+	added, err := add()
+	if err == nil && !added {
+		if added, err = w.row(ctx, []any{&seq}, j.db.sql(forgetFlowSQL), f.ID); added {
+			added, err = add()
 		}
 	}
-	if none(err) {
-		return job.FlowReceipt{ID: f.ID, Existed: true}, nil
+	if err != nil || !added {
+		return job.FlowReceipt{ID: f.ID, Existed: err == nil}, err
 	}
 	for start := 0; start < len(entries) && err == nil; start += flowChunk {
 		end := min(start+flowChunk, len(entries))
 		if err = w.jobs(entries[start:end]); err == nil {
-			err = w.nodes(j.db.sql(addNodesSQL), seq, nodeColumns(f, entries, start, end))
+			_, err = w.exec(ctx, j.db.sql(addNodesSQL), append([]any{seq}, w.columns(nodeColumns(f, entries, start, end))...)...)
 		}
 	}
 	return job.FlowReceipt{ID: f.ID}, err

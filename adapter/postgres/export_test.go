@@ -33,20 +33,22 @@ func (j *Jobs) PromoteNext() { j.promotes.Store(true) }
 // ForgetEmpty removes the totals of queues without jobs, as maintenance does that has removed jobs.
 func (j *Jobs) ForgetEmpty(ctx context.Context) error { return j.forgetEmpty(ctx) }
 
+// unwritten is a session that runs nothing.
+type unwritten struct{}
+
+func (unwritten) row(context.Context, []any, string, ...any) (bool, error) { return true, nil }
+func (unwritten) exec(context.Context, string, ...any) (int64, error)      { return 0, nil }
+
 // FlowParts returns how many jobs each statement stores of a flow, without storing it.
 func (j *Jobs) FlowParts(f job.NewFlow) (parts []int, err error) {
 	entries, err := prepareFlow(f)
 	if err == nil {
-		_, err = j.storeFlow(f, entries, flowWriter{
-			add: func(string, ...any) (int64, error) { return 1, nil },
-			jobs: func(part []entry) error {
-				b := &pgx.Batch{}
-				j.queue(b, part, "")
-				parts = append(parts, jobsOf(b)...)
-				return nil
-			},
-			nodes: func(string, int64, []any) error { return nil },
-		})
+		_, err = j.storeFlow(context.Background(), f, entries, flowWriter{unwritten{}, literals, func(part []entry) error {
+			b := &pgx.Batch{}
+			j.queue(b, part, "")
+			parts = append(parts, jobsOf(b)...)
+			return nil
+		}})
 	}
 	return parts, err
 }
