@@ -50,10 +50,7 @@ func TestLargeBodiesThroughARetriedRequest(t *testing.T) {
 	})
 	e, _ := recording(t)
 	c := tenethttp.Client{HTTP: client, Executor: e}
-	resp, err := c.Do(t.Context(), request(t, "PUT", server.URL, bytes.NewReader(want)), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := do(t.Context(), t, &c, request(t, "PUT", server.URL, bytes.NewReader(want)))
 	if got := read(t, resp); got != string(want) {
 		t.Errorf("%d bytes came back, changed", len(got))
 	}
@@ -88,10 +85,7 @@ func TestR9BodyOutlivesTheTimeouts(t *testing.T) {
 		})
 		c := tenethttp.Client{HTTP: client, Executor: retry.NewExecutor(options(t, p))}
 		start := time.Now()
-		resp, err := c.Do(t.Context(), request(t, "GET", "http://x/", nil), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := do(t.Context(), t, &c, request(t, "GET", "http://x/", nil))
 		if took := time.Since(start); took != 320*time.Millisecond {
 			t.Errorf("the headers took %s, want 300ms for the hang and two waits of 10ms", took)
 		}
@@ -120,10 +114,7 @@ func TestLastErrorBodyOutlivesTheTimeout(t *testing.T) {
 		p := fixed(func(p *policy.Policy) { p.Retry.TimeoutPerAttempt = time.Second })
 		c := tenethttp.Client{HTTP: client, Executor: retry.NewExecutor(options(t, p))}
 		start := time.Now()
-		resp, err := c.Do(t.Context(), request(t, "GET", "http://x/", nil), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := do(t.Context(), t, &c, request(t, "GET", "http://x/", nil))
 		if took, want := time.Since(start), 220*time.Millisecond; took != want { // two waits, two drains of 100 ms
 			t.Errorf("the headers took %s, want %s: a slow body is drained for 100ms", took, want)
 		}
@@ -166,10 +157,7 @@ func TestCallerCancelsWhileReading(t *testing.T) {
 		defer stop()
 		ctx, cancel := context.WithCancel(t.Context())
 		c := tenethttp.Client{HTTP: client, Executor: retry.NewExecutor(options(t, fixed()))}
-		resp, err := c.Do(ctx, request(t, "GET", "http://x/", nil), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := do(ctx, t, &c, request(t, "GET", "http://x/", nil))
 		time.AfterFunc(time.Second, cancel)
 		if _, err := io.ReadAll(resp.Body); !errors.Is(err, context.Canceled) {
 			t.Errorf("reading ended with %v, want a cancellation", err)
@@ -245,10 +233,7 @@ func TestErrorBodiesAreDrainedSoThatConnectionsAreReused(t *testing.T) {
 	})
 	e, _ := recording(t)
 	c := tenethttp.Client{HTTP: client, Executor: e}
-	resp, err := c.Do(ctx, request(t, "GET", server.URL, nil), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := do(ctx, t, &c, request(t, "GET", server.URL, nil))
 	resp.Body.Close()
 	if diff := cmp.Diff([]bool{false, true, true}, reused); diff != "" {
 		t.Error(diff)

@@ -244,10 +244,7 @@ func TestIdempotencyKeyGoesWithEveryAttempt(t *testing.T) {
 			if tt.header != "" {
 				req.Header.Set("Idempotency-Key", tt.header)
 			}
-			resp, err := c.Do(t.Context(), req, key, tt.options...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := do(t.Context(), t, &c, req, tt.options...)
 			resp.Body.Close()
 			if diff := cmp.Diff([]string{tt.want, tt.want, tt.want}, got); diff != "" {
 				t.Error(diff)
@@ -345,10 +342,7 @@ func TestLastResponseIsReturnedWhateverTheReason(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, tt.ctx)
 				defer cancel()
 			}
-			resp, err := c.Do(ctx, request(t, "GET", server.URL, nil), key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := do(ctx, t, &c, request(t, "GET", server.URL, nil))
 			if got := read(t, resp); resp.StatusCode != 503 || len(got) != 1<<20 {
 				t.Errorf("status %d with %d bytes, want 503 with all of 1 MiB", resp.StatusCode, len(got))
 			}
@@ -453,10 +447,7 @@ func TestR11UnrepeatablePostCountsAsFailure(t *testing.T) {
 	})
 	c := tenethttp.Client{HTTP: client, Executor: e}
 	for range 2 {
-		resp, err := c.Do(t.Context(), request(t, "POST", server.URL, nil), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := do(t.Context(), t, &c, request(t, "POST", server.URL, nil))
 		resp.Body.Close()
 	}
 	body := &spy{Reader: strings.NewReader("x")}
@@ -513,10 +504,7 @@ func TestACustomClassifierSeesTheResponse(t *testing.T) {
 		fmt.Fprint(w, "error inside ", attempts)
 	})
 	c := tenethttp.Client{HTTP: client, Executor: e}
-	resp, err := c.Do(t.Context(), request(t, "GET", server.URL, nil), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := do(t.Context(), t, &c, request(t, "GET", server.URL, nil))
 	if got := read(t, resp); got != "error inside 3" {
 		t.Errorf("body %q, want that of the third attempt", got)
 	}
@@ -533,10 +521,7 @@ func TestR9AnAnswerThatComesAsItsAttemptEndsIsNotReturned(t *testing.T) {
 		}, after(0, answer(http.StatusOK, "in time"), nil))
 		client := tenethttp.Client{HTTP: &http.Client{Transport: transport}, Executor: e}
 		ctx, capture := observe.RecordTimeline(t.Context())
-		resp, err := client.Do(ctx, request(t, http.MethodGet, "http://example.com", nil), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := do(ctx, t, &client, request(t, http.MethodGet, "http://example.com", nil))
 		if got := read(t, resp); got != "in time" || !body.isClosed() {
 			t.Errorf("%q, the other body is closed: %v", got, body.isClosed())
 		}
@@ -555,10 +540,7 @@ func TestR9AnAnswerWithoutABodyIsReturned(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
 		})
 		client := tenethttp.Client{HTTP: &http.Client{Transport: transport}, Executor: e}
-		resp, err := client.Do(t.Context(), request(t, http.MethodPost, "http://example.com", nil), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := do(t.Context(), t, &client, request(t, http.MethodPost, "http://example.com", nil))
 		read(t, resp)
 	})
 }

@@ -107,10 +107,7 @@ func TestR9WinnerStreamsOverARealTransport(t *testing.T) {
 		defer stop()
 		e := retry.NewExecutor(options(t, fixed(hedged)))
 		c := tenethttp.Client{HTTP: client, Executor: e}
-		resp, err := c.Do(t.Context(), request(t, "GET", "http://x/", nil), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := do(t.Context(), t, &c, request(t, "GET", "http://x/", nil))
 		if got := read(t, resp); len(got) != 4<<20 {
 			t.Errorf("%d bytes, want 4 MiB", len(got))
 		}
@@ -202,10 +199,7 @@ func TestR9UnhedgeableRequestsCostOneAttempt(t *testing.T) {
 				}
 				c := tenethttp.Client{Executor: retry.NewExecutor(o), HTTP: &http.Client{Transport: after(time.Minute, answer(200, "answer"), nil)}}
 				ctx, capture := observe.RecordTimeline(t.Context())
-				resp, err := c.Do(ctx, make(), key)
-				if err != nil {
-					t.Fatal(err)
-				}
+				resp := do(ctx, t, &c, make())
 				resp.Body.Close()
 				if timeline, _ := capture.Timeline(); len(timeline.Attempts) != 1 {
 					t.Errorf("%d attempts", len(timeline.Attempts))

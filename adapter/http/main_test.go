@@ -67,6 +67,16 @@ func request(t *testing.T, method, url string, body io.Reader) *http.Request {
 	return req
 }
 
+// do sends a request that is answered.
+func do(ctx context.Context, t *testing.T, c *tenethttp.Client, req *http.Request, options ...retry.CallOption) *http.Response {
+	t.Helper()
+	resp, err := c.Do(ctx, req, key, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
 // read reads and closes a response's body.
 func read(t *testing.T, resp *http.Response) string {
 	t.Helper()
