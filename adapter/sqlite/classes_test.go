@@ -53,11 +53,7 @@ func TestC2ClassesOfErrorsFromSQLite(t *testing.T) {
 	class("a write after a read of an old state", err, policy.ClassSQLSerialization)
 	do(`ROLLBACK`)
 
-	impatient, err := sqlite.Open(ctx, path, sqlite.Options{BusyTimeout: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = impatient.Close() }()
+	impatient := openWith(t, path, sqlite.Options{BusyTimeout: time.Millisecond})
 	do(`BEGIN IMMEDIATE`)
 	_, err = impatient.Jobs().Enqueue(ctx, []job.Insert{number(2)})
 	class("the store's own error about a busy file", err, policy.ClassSQLSerialization)

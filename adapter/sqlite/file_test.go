@@ -121,11 +121,7 @@ func TestJ14OperationsBeforeMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = app.Close() }()
-	db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
+	db := openWith(t, path, sqlite.Options{})
 	if _, err := db.Jobs().Enqueue(t.Context(), []job.Insert{number(1)}); !errors.Is(err, sqlite.ErrNotMigrated) {
 		t.Errorf("enqueue: %v, want %v", err, sqlite.ErrNotMigrated)
 	}
@@ -302,11 +298,7 @@ func TestCloseWritesAcceptedJobs(t *testing.T) {
 func TestABusyFileIsWaitedForAndThenReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	other := openFile(t, path)
-	db, err := sqlite.Open(t.Context(), path, sqlite.Options{BusyTimeout: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
+	db := openWith(t, path, sqlite.Options{BusyTimeout: 50 * time.Millisecond})
 	tx := begin(t, other)
 	if _, err := db.Jobs().Enqueue(t.Context(), []job.Insert{number(1)}); !errors.Is(err, sqlite.ErrBusy) {
 		t.Errorf("enqueue: %v, want %v", err, sqlite.ErrBusy)
@@ -351,15 +343,11 @@ func TestDurabilityOfReceipts(t *testing.T) {
 	for synchronous, want := range map[sqlite.Synchronous]job.Durability{
 		"": job.GroupCommitted, sqlite.Full: job.GroupCommitted, sqlite.Normal: sqlite.OSBuffered,
 	} {
-		db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{Create: true, Synchronous: synchronous})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := openWith(t, filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{Create: true, Synchronous: synchronous})
 		receipts, err := db.Jobs().Enqueue(t.Context(), []job.Insert{number(1)})
 		if err != nil || receipts[0].Durability != want {
 			t.Errorf("%q: %+v, %v, want %s", synchronous, receipts, err, want)
 		}
-		_ = db.Close()
 	}
 	if _, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{Create: true, Synchronous: "off"}); err == nil {
 		t.Error("synchronous off was accepted")

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +11,7 @@ import (
 
 // TestAFullDiskLosesNothingAcknowledged bounds the file's size, writes until it is full, and then makes room.
 func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
-	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
+	db := openNew(t, Options{})
 	limit := func(pages int) {
 		if err := db.jobs.write(t.Context(), "limit", func(q querier) error {
 			return one(q, selection{text: fmt.Sprintf(`PRAGMA max_page_count = %d`, pages), into: []any{new(int)}})
@@ -29,6 +24,7 @@ func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
 		return err
 	}
 	limit(100)
+	var err error
 	stored := 0
 	for ; stored < 1000; stored++ {
 		if err = enqueue(stored); err != nil {

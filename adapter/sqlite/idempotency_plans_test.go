@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,12 +13,8 @@ import (
 // TestI3PlansTouchOnlyWhatTheyTake checks that no statement scans or sorts records or audit events, with and without
 // statistics.
 func TestI3PlansTouchOnlyWhatTheyTake(t *testing.T) {
-	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	err = db.jobs.write(t.Context(), "fill", func(q querier) error {
+	db := openNew(t, Options{})
+	err := db.jobs.write(t.Context(), "fill", func(q querier) error {
 		return q.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
 INSERT INTO tenet_audit (event_id, chain_id, seq, hash, event_type, category, work_id, time, line)
 SELECT 'e' || i, 'c' || (i % 5), i, 'h', 't', '', 'w' || (i % 1000), i, x'7b7d' FROM n`)

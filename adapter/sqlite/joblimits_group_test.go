@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,11 +13,7 @@ import (
 // openLimited opens a new store with a limit of one job of "q" at a time.
 func openLimited(t *testing.T) (*DB, job.LimitName) {
 	t.Helper()
-	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
+	db := openNew(t, Options{})
 	name := job.LimitName{Queue: "q", Name: "one"}
 	setOne(t, db.Jobs(), name)
 	return db, name

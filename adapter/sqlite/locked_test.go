@@ -50,11 +50,7 @@ func TestAWaitCutShortByItsContextNamesTheLock(t *testing.T) {
 // TestAnExclusivelyLockedFileIsLocked locks a file so that not even its header can be read.
 func TestAnExclusivelyLockedFileIsLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.db")
-	db, err := sqlite.Open(t.Context(), path, sqlite.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
+	if err := openFile(t, path).Close(); err != nil {
 		t.Fatal(err)
 	}
 	other, err := sql.Open("sqlite", "file:"+path+"?_pragma=locking_mode(exclusive)")

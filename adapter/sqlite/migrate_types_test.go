@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,11 +12,7 @@ import (
 // TestJ8MigrationKeepsStoredJobs checks that jobs of a release that claimed without types are claimed by type, and count as
 // started only if an attempt ran.
 func TestJ8MigrationKeepsStoredJobs(t *testing.T) {
-	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := openNew(t, Options{})
 	store := db.Jobs()
 	var list []job.Insert
 	for i := range 3 {

@@ -15,6 +15,18 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
+// openNew opens a new file.
+func openNew(t *testing.T, o Options) *DB {
+	t.Helper()
+	o.Create = true
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
 // recorder runs statements in a transaction and keeps the plan of each.
 type recorder struct {
 	transaction
@@ -61,13 +73,9 @@ func (r *recorder) explain(text string, args []any) {
 
 func backlog(t *testing.T, n int) *DB {
 	t.Helper()
-	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
+	db := openNew(t, Options{})
 	// Of each hundred jobs 90 are ready, 3 scheduled, 1 runs, 4 are completed, one is dead and one cancelled.
-	err = db.jobs.write(t.Context(), "backlog", func(q querier) error {
+	err := db.jobs.write(t.Context(), "backlog", func(q querier) error {
 		return q.exec(`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ? - 1)
 INSERT INTO tenet_job (id, queue, state, priority, run_at, max_attempts, created_at, type, timeout, unique_key, unique_for, payload, lease_until, finished_at, fence)
 SELECT printf('01990000-0000-7000-8000-%012x', i), 'q' || (i % 3), CASE WHEN i % 100 < 90 THEN 'ready' WHEN i % 100 < 93 THEN 'scheduled'
@@ -157,11 +165,7 @@ const blockedKeys = 100
 // blocked makes a file with n jobs of 100 keys of which one each has a place, and with 10 jobs of each other key and of another type.
 func blocked(t *testing.T, n int) *DB {
 	t.Helper()
-	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), Options{Create: true, Synchronous: Normal})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
+	db := openNew(t, Options{Synchronous: Normal})
 	for _, l := range []policy.JobLimit{{Name: "key", Key: []string{"meta.k"}, Concurrency: 1}, {Name: "rate", Key: []string{"meta.k"}, Rate: policy.Rate{Count: 1, Per: time.Hour, Burst: 2}}} {
 		if err := db.jobs.SetLimit(t.Context(), job.LimitSetting{LimitName: job.LimitName{Type: "t", Name: l.Name}, Limit: &l}); err != nil {
 			t.Fatal(err)

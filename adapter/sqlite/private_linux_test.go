@@ -105,11 +105,7 @@ func TestAFolderThatCannotBeWrittenToIsNamed(t *testing.T) {
 
 func TestAShortageOfDescriptorsIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.db")
-	db, err := sqlite.Open(t.Context(), path, sqlite.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
+	if err := openFile(t, path).Close(); err != nil {
 		t.Fatal(err)
 	}
 	var before syscall.Rlimit

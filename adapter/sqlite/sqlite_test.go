@@ -32,7 +32,12 @@ func open(t testing.TB) *sqlite.DB {
 
 func openFile(t testing.TB, path string) *sqlite.DB {
 	t.Helper()
-	db, err := sqlite.Open(context.Background(), path, sqlite.Options{Create: true})
+	return openWith(t, path, sqlite.Options{Create: true})
+}
+
+func openWith(t testing.TB, path string, o sqlite.Options) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(context.Background(), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
