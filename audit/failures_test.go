@@ -136,9 +136,7 @@ func TestA3ErrorsOfReadingAreReturned(t *testing.T) {
 
 func TestA3LinesAreBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, nil)
 	if err := os.Truncate(path, maxLine+1<<20); err != nil {
 		t.Fatal(err)
 	}

@@ -57,9 +57,7 @@ func logTo(t testing.TB, sink Sink, n int) {
 func TestA3AForeignFileIsNotChanged(t *testing.T) {
 	for _, content := range []string{"buy milk\nand bread", `{"policies":[]}`, "{\n  \"a\": 1\n}", "\x00\x00\x00\x20ftypisom", "{}\n"} {
 		path := filepath.Join(t.TempDir(), "audit.jsonl")
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, []byte(content))
 		if s, err := OpenFile(path, FileOptions{}); err == nil || !strings.Contains(err.Error(), "use another file") {
 			t.Errorf("%q: %v", content, err)
 			s.Close()
@@ -70,9 +68,7 @@ func TestA3AForeignFileIsNotChanged(t *testing.T) {
 	}
 	for _, content := range []string{"", "{", `{"ac`, `{"action":"x`, strings.Repeat("\x00", 4096), strings.Repeat("\x00", 512) + "x\n"} { // what a crash leaves
 		path := filepath.Join(t.TempDir(), "audit.jsonl")
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, []byte(content))
 		openFile(t, path, FileOptions{}).Close()
 	}
 }
@@ -190,9 +186,7 @@ func TestA3AFileContinuesAfterReopening(t *testing.T) {
 func TestA3DamagedHeadsAreAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	for _, content := range []string{"{", `{"segment":0}`} {
-		if err := os.WriteFile(namesOf(path).heads(), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, namesOf(path).heads(), []byte(content))
 		if _, err := OpenFile(path, FileOptions{}); err == nil || !strings.Contains(err.Error(), "damaged; delete it") {
 			t.Errorf("%s: %v", content, err)
 		}
@@ -212,9 +206,7 @@ func TestA2TornLineIsCutOff(t *testing.T) {
 			logTo(t, sink, 3)
 			sink.Close()
 			whole, _ := os.ReadFile(path)
-			if err := os.WriteFile(path, append(bytes.Clone(whole), torn...), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, path, append(bytes.Clone(whole), torn...))
 			if events, _ := eventsOf(t, NewFileSource(path), ""); len(events) != 5 {
 				t.Errorf("%d events are read while the line is unfinished", len(events))
 			}

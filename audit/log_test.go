@@ -52,6 +52,13 @@ func open(t testing.TB, sink Sink, o Options) *Log {
 	return l
 }
 
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func appendTo(t testing.TB, l *Log, e *observe.Event) {
 	t.Helper()
 	if err := l.Append(bg, e); err != nil {

@@ -129,20 +129,14 @@ func TestA2DamagedOutboxIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	note := filepath.Join(dir, "forwarded.json")
 	for _, content := range []string{"{", `{"cursor":"x"}`} {
-		if err := os.WriteFile(note, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, note, []byte(content))
 		if _, err := Open(bg, &MemorySink{}, Options{Mode: Outbox, Outbox: dir}); err == nil || !strings.Contains(err.Error(), "damaged; delete it") {
 			t.Errorf("%s: %v", content, err)
 		}
 	}
-	if err := os.WriteFile(note, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, note, nil)
 	_ = os.Remove(note)
-	if err := os.WriteFile(filepath.Join(dir, "outbox.jsonl"), []byte("{\"actor\":\"\"}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "outbox.jsonl"), []byte("{\"actor\":\"\"}\n"))
 	reported := make(chan struct{})
 	l := open(t, &MemorySink{}, Options{Mode: Outbox, Outbox: dir, Reports: observe.Func(func(context.Context, *observe.Event) { close(reported) })})
 	<-reported
@@ -184,9 +178,7 @@ func TestA2OutboxForwardsWhatIsAppendedToAnOlderFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, bytes.SplitAfter(raw, []byte("\n"))[0], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, bytes.SplitAfter(raw, []byte("\n"))[0])
 	reported := 0
 	o.Reports = observe.Func(func(context.Context, *observe.Event) { reported++ })
 	l = open(t, &sink, o)
@@ -218,9 +210,7 @@ func TestA2OutboxForwardsOnlyStoredLines(t *testing.T) {
 func TestA2OutboxForwardsTheLinesBeforeADamagedOne(t *testing.T) {
 	dir := t.TempDir()
 	lines := bytes.Join(append(chained("c", 3), append(make([]byte, 512), '\n')), nil)
-	if err := os.WriteFile(filepath.Join(dir, "outbox.jsonl"), lines, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "outbox.jsonl"), lines)
 	var sink MemorySink
 	reported := make(chan struct{})
 	l := open(t, &sink, Options{Mode: Outbox, Outbox: dir, Reports: observe.Func(func(context.Context, *observe.Event) { close(reported) })})
