@@ -36,9 +36,7 @@ func writePEM(t *testing.T, path, kind string, der []byte, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
 }
 
 func TestA3SignedHeadsAreChecked(t *testing.T) {
@@ -53,21 +51,14 @@ func TestA3SignedHeadsAreChecked(t *testing.T) {
 	writePEM(t, other, "PUBLIC KEY", der, err)
 	succeed(t, "run", "--audit", "file:"+log, "--", "true")
 	for file, args := range map[string][]string{signed: {"--sign", private}, plain: nil} {
-		if err := os.WriteFile(file, []byte(succeed(t, append([]string{"audit", "head", log}, args...)...)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, succeed(t, append([]string{"audit", "head", log}, args...)...))
 	}
 	if out := succeed(t, "audit", "verify", log, "--head", signed, "--trust", public); !strings.Contains(out, "tail verified") {
 		t.Error(out)
 	}
-	text, err := os.ReadFile(signed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, signed)
 	forged := at("forged.json")
-	if err := os.WriteFile(forged, []byte(strings.Replace(string(text), `"seq": 3`, `"seq": 2`, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, forged, strings.Replace(text, `"seq": 3`, `"seq": 2`, 1))
 	for name, c := range map[string]struct{ head, trust, want string }{
 		"unsigned":       {plain, public, "not signed"},
 		"another key":    {signed, other, "does not match the key"},
@@ -120,10 +111,7 @@ func TestTailGoesOnAfterTheLogWasRestored(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "audit.jsonl")
 	run := func(key string) { succeed(t, "run", "--key", key, "--audit", "file:"+log, "--", "true") }
 	run("first.Key")
-	backup, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backup := read(t, log)
 	run("second.Key")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out, printed := io.Pipe()
@@ -150,9 +138,7 @@ func TestTailGoesOnAfterTheLogWasRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	next(warnings, "no such file")
-	if err := os.WriteFile(log, backup, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, log, backup)
 	next(warnings, "can be read again")
 	next(warnings, "was replaced")
 	run("third.Key")
@@ -178,9 +164,7 @@ func TestAuditOnPostgreSQL(t *testing.T) {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	heads := filepath.Join(t.TempDir(), "heads.json")
-	if err := os.WriteFile(heads, []byte(succeed(t, "audit", "head", url)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, heads, succeed(t, "audit", "head", url))
 	for args, want := range map[string]string{
 		"verify " + url + " --head " + heads:            "tail verified",
 		"replay " + url:                                 "replayed as recorded: 1 of 1",

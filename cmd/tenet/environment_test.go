@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -53,20 +52,14 @@ func TestTheEnvironmentPageListsEveryVariable(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "| `%s` | `%s` |\n", name, own[name][0])
 	}
-	page, err := os.ReadFile(environmentPage)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const begin, end = "<!-- commands -->\n", "<!-- end -->\n"
-	head, rest, found := strings.Cut(string(page), begin)
+	head, rest, found := strings.Cut(read(t, environmentPage), begin)
 	table, tail, ended := strings.Cut(rest, end)
 	if !found || !ended {
 		t.Fatalf("the page has no part between %q and %q", begin, end)
 	}
 	if *update {
-		if err := os.WriteFile(environmentPage, []byte(head+begin+want.String()+end+tail), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, environmentPage, head+begin+want.String()+end+tail)
 	} else if table != want.String() {
 		t.Errorf("the page is not up to date: go test ./cmd/tenet -run %s -update", t.Name())
 	}

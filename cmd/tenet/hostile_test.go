@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,9 +37,7 @@ func newWorld(t *testing.T, text string) world {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, string(raw))
 		return path
 	}
 	type m = map[string]any

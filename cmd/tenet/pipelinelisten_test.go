@@ -73,9 +73,7 @@ consumers: {stream: {loop: {streaming: true, empty_queue: {backoff: 0.01, backof
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
-	if err := os.WriteFile("in.jsonl", []byte(`{"id":"a"}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, "in.jsonl", `{"id":"a"}`+"\n")
 	for {
 		if _, err := os.Stat("started"); err == nil {
 			break
@@ -91,9 +89,7 @@ consumers: {stream: {loop: {streaming: true, empty_queue: {backoff: 0.01, backof
 	if code, body := ask(t, base+"/livez"); code != http.StatusOK {
 		t.Errorf("after a signal: %d %s", code, body)
 	}
-	if err := os.WriteFile("stop", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, "stop", "")
 	if code := <-done; code != 143 {
 		t.Errorf("exit code %d", code)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -69,9 +68,7 @@ func largeImport(t *testing.T, n int) (file string) {
 		fmt.Fprintf(&text, "  - {name: r%d, route: {timeout: 1s, retry_policy: {retry_on: 5xx, num_retries: 1}}}\n", i)
 	}
 	file = filepath.Join(t.TempDir(), "envoy.yaml")
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, text.String())
 	return file
 }
 

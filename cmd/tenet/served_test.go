@@ -142,11 +142,7 @@ func TestS7ScriptsThroughAServer(t *testing.T) {
 	var files []string
 	for _, file := range all {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		uses := strings.Contains(string(text), "sqlite:") && !strings.HasPrefix(name, "server")
+		uses := strings.Contains(read(t, file), "sqlite:") && !strings.HasPrefix(name, "server")
 		if reason := notServed[name]; reason != "" && !uses {
 			t.Errorf("%s is left out without need", name)
 		} else if uses && reason == "" {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,11 +14,7 @@ import (
 const shownCommands = "../../server/ui/testdata/commands.txt"
 
 func TestEveryCommandThatTheWebUIShowsExists(t *testing.T) {
-	raw, err := os.ReadFile(shownCommands)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	lines := strings.Split(strings.TrimSpace(read(t, shownCommands)), "\n")
 	if len(lines) < 50 {
 		t.Errorf("%s has only %d lines", shownCommands, len(lines))
 	}
