@@ -72,7 +72,7 @@ func (s SQLJobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Lease) er
 	}
 	j, settled, ready, gated := s.jobs, "", false, false
 	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}}
-	if err := tx.QueryRowContext(ctx, j.text.complete, literals(completionColumns(list))...).Scan(&settled, &ready, &gated); err != nil {
+	if err := tx.QueryRowContext(ctx, j.text.complete, literals(completionColumns(list))...).Scan(&settled, &ready, &gated, new(any)); err != nil { // none is cancelled
 		return j.db.wrap("complete", err)
 	}
 	if settled != "{}" {
@@ -167,7 +167,7 @@ func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Lease) error
 	var settled []int
 	ready, gated := false, false
 	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}}
-	if err := tx.QueryRow(ctx, j.text.complete, completionColumns(list)...).Scan(&settled, &ready, &gated); err != nil {
+	if err := tx.QueryRow(ctx, j.text.complete, completionColumns(list)...).Scan(&settled, &ready, &gated, new(any)); err != nil { // none is cancelled
 		return j.db.wrap("complete", err)
 	}
 	if len(settled) == 1 {
