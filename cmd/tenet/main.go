@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,12 +49,23 @@ func main() {
 		}
 	}
 	go func() { // runs until the process ends
-		cancel(command.Interrupt{Signal: next()})
-		next()
-		close(kill)
+		handleSignals(next, func(s syscall.Signal) { cancel(command.Interrupt{Signal: s}) }, func() { close(kill) })
 		signal.Reset() // a third signal ends this process even if something hangs
 	}()
 	os.Exit(p.Run(ctx))
+}
+
+// duplicateWindow is the time after the first signal in which others are copies of it: timeout(1) signals its command and, at
+// once, the process group that the command is in.
+const duplicateWindow = 100 * time.Millisecond
+
+// handleSignals calls stop at the first signal and kill at the second.
+func handleSignals(next func() syscall.Signal, stop func(syscall.Signal), kill func()) {
+	stop(next())
+	first := time.Now()
+	for next(); time.Since(first) < duplicateWindow; next() {
+	}
+	kill()
 }
 
 // addCommands adds every command group to the root, and its completions when a shell asks for them, because to register them takes as
