@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -17,7 +18,8 @@ type Periodic struct {
 	Cron string
 	// Location is the time zone of the expression, default UTC. When clocks go forward, a tick inside the gap runs at the
 	// first moment after it; when they go back, a tick inside the repeated hour runs once. Expressions whose hour is * go by
-	// elapsed time instead: they neither bunch up nor pause. @every counts from the same moment in every process.
+	// elapsed time instead: they neither bunch up nor pause. @every takes whole seconds, at least 1s, and counts from the same moment in every
+	// process.
 	Location *time.Location
 	// Request is the job of each tick. Its UniqueKey is set to the tick.
 	Request Request
@@ -49,6 +51,10 @@ func (p *Periodic) parse() (cron.Schedule, error) {
 	}
 	switch s := s.(type) {
 	case cron.ConstantDelaySchedule:
+		_, every, _ := strings.Cut(p.Cron, "@every ")
+		if d, err := time.ParseDuration(every); err != nil || d != s.Delay { // package cron has rounded it
+			return nil, fmt.Errorf("job: periodic %q: cron %q: wait a whole number of seconds, at least 1s", p.Name, p.Cron)
+		}
 		return aligned(s.Delay), nil
 	case *cron.SpecSchedule:
 		return atTimesOfDay(s), nil
