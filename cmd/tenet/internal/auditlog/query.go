@@ -109,6 +109,9 @@ func queryCommand(a *cli.App) *cobra.Command {
 		if err := f.prepare(); err != nil {
 			return err
 		}
+		if *limit < 0 {
+			return cli.Usagef("--limit %d: write 0 for all, or more", *limit)
+		}
 		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {
 			p := eventPrinter{app: a, form: *form}
 			var left unreadable
