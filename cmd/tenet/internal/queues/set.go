@@ -75,7 +75,10 @@ func parseSetting(queue string, terms []string) (x job.Setting, err error) {
 			x = job.Setting{Kind: job.SettingConcurrency, Name: queue}
 			err = x.Check()
 		default:
-			n, _ := strconv.Atoi(text) // 0 is refused
+			n, failed := strconv.Atoi(text)
+			if failed != nil {
+				return x, cli.Usagef("concurrency: %q: write a number from 1 to 100000, or document for the workers' own", text)
+			}
 			x, err = job.ConcurrencySetting(queue, n)
 		}
 		if err != nil {
