@@ -317,7 +317,7 @@ func (s *Server) checkAddress(ctx context.Context, address net.Addr) error {
 	case err != nil:
 		return fmt.Errorf("server: look for tokens: %w", err)
 	case !known:
-		return fmt.Errorf("server: %s can be reached from other machines, and there is neither a token nor OpenID Connect: make a token first, listen on 127.0.0.1, or allow everything to everybody with Insecure", address)
+		return fmt.Errorf("server: %s can be reached from other machines, and there is neither a token nor OpenID Connect: make a token first (tenet token create), listen on 127.0.0.1, or allow everything to everybody (--insecure, Options.Insecure)", address)
 	}
 	return nil
 }
