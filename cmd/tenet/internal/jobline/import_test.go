@@ -82,6 +82,8 @@ func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
 		`{"type":"a","payload":"` + strings.Repeat("x", job.DefaultMaxPayload) + `"}`,
 		`{"type":"a","payload":"` + strings.Repeat("x", maxLine) + `"}`,
 		`[]`,
+		`{"type":"a","max_attempts":1.5}`,
+		`type: a`,
 		`{"type":"last"}`, // no final line feed
 	}, "\n")
 	r := importInto(t, store, file, Options{})
@@ -90,13 +92,15 @@ func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
 		{4, `unknown field "color"; the fields are ` + strings.Join(fields, ", ")},
 		{5, "type: missing; name the handler"},
 		{6, "priority: 10 is not within 0 (highest) to 9"},
-		{7, "priority: must not be a JSON string"},
+		{7, "priority: must be a whole number, not a JSON string"},
 		{8, `timeout: "soon" is not a duration above 0 such as "30s", nor a number of seconds`},
 		{9, `run_at: "tomorrow" is not a time such as "2026-03-02T08:00:00Z"`},
 		{10, "more than one JSON object on the line"},
 		{11, "payload: 1048578 bytes, above the limit of 1048576"},
 		{12, fmt.Sprintf("%d bytes, above the limit of %d", maxLine+26, maxLine)},
 		{13, "expected an object, not a JSON array"},
+		{14, "max_attempts: must be a whole number, not a JSON number 1.5"},
+		{15, "not valid JSON: invalid character 'y' in literal true (expecting 'r')"},
 	}
 	if diff := cmp.Diff(want, r.Rejected); diff != "" || r.Imported != 2 {
 		t.Errorf("%d imported; rejected (-want +got):\n%s", r.Imported, diff)

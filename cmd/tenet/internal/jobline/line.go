@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -215,7 +216,13 @@ func plain(err error) error {
 		if t.Field == "" {
 			return fmt.Errorf("expected an object, not a JSON %s", t.Value)
 		}
+		if t.Type.Kind() == reflect.Int {
+			return fmt.Errorf("%s: must be a whole number, not a JSON %s", t.Field, t.Value)
+		}
 		return fmt.Errorf("%s: must not be a JSON %s", t.Field, t.Value)
+	}
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("not valid JSON: %w", err)
 	}
 	if t, ok := errors.AsType[*time.ParseError](err); ok {
 		return fmt.Errorf("run_at: %q is not a time such as \"2026-03-02T08:00:00Z\"", strings.Trim(t.Value, `"`))
