@@ -51,6 +51,9 @@ func (a *App) takeStdin() error {
 
 // NoFile returns the failure for a missing file.
 func NoFile(path string) error {
+	if strings.HasPrefix(path, ServerScheme) {
+		return Usagef("%s: this command reads files; write the document to one with tenet policy get NAME > FILE", path)
+	}
 	return Fail(ExitNotFound, fmt.Errorf("file %s does not exist", path))
 }
 
