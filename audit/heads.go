@@ -57,7 +57,7 @@ func SignHeads(heads []Head, now time.Time, key ed25519.PrivateKey) (SignedHeads
 func VerifyHeads(data []byte, trusted ed25519.PublicKey) (SignedHeads, error) {
 	var s SignedHeads
 	if err := json.Unmarshal(data, &s); err != nil {
-		return s, fmt.Errorf("audit: heads: %w", err)
+		return s, fmt.Errorf("audit: heads: not a file that tenet audit head has written: %w", err)
 	}
 	if s.Version != 1 {
 		return s, fmt.Errorf("audit: heads: unknown version %d; this release reads version 1", s.Version)

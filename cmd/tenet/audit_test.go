@@ -63,16 +63,17 @@ func TestA3SignedHeadsAreChecked(t *testing.T) {
 		"unsigned":       {plain, public, "not signed"},
 		"another key":    {signed, other, "does not match the key"},
 		"changed":        {forged, public, "does not match the key"},
-		"a private key":  {signed, private, ""},
+		"a private key":  {signed, private, "--sign takes the private key, --trust the public one"},
 		"no key at all":  {signed, log, "not a PEM file"},
-		"no heads":       {log, public, ""},
+		"no heads":       {public, public, "not a file that tenet audit head has written"},
+		"a log":          {log, public, ""},
 		"missing public": {signed, at("none.pem"), ""},
 	} {
 		if code, _, errs := runIn(t.Context(), nil, "", "audit", "verify", log, "--head", c.head, "--trust", c.trust); code == 0 || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: code %d, %s", name, code, errs)
 		}
 	}
-	if code, _, errs := runIn(t.Context(), nil, "", "audit", "head", log, "--sign", public); code != 1 || errs == "" {
+	if code, _, errs := runIn(t.Context(), nil, "", "audit", "head", log, "--sign", public); code != 1 || !strings.Contains(errs, "--sign takes the private key") {
 		t.Errorf("signed with a public key: code %d, %s", code, errs)
 	}
 }

@@ -264,12 +264,10 @@ func readKey[K any](ctx context.Context, a *cli.App, file string, parse func([]b
 		return key, fmt.Errorf("%s: not a PEM file", file)
 	}
 	parsed, err := parse(block.Bytes)
-	if err != nil {
-		return key, fmt.Errorf("%s: %w", file, err)
-	}
 	key, ok := parsed.(K)
-	if !ok {
-		return key, fmt.Errorf("%s: not an Ed25519 key; tenet audit head --help shows how to make one", file)
+	if err != nil || !ok {
+		return key, fmt.Errorf("%s: not an Ed25519 key, or the wrong one of a pair: --sign takes the private key, --trust the public one; "+
+			"tenet audit head --help shows how to make them", file)
 	}
 	return key, nil
 }
