@@ -111,6 +111,9 @@ func (f *changeFlags) printDry(a *cli.App, t client.Target) error {
 // of returns the document and the revision that is replaced.
 func (f *changeFlags) of(ctx context.Context, d *client.Documents, name string) (client.Target, error) {
 	t := client.Target{Name: name, Base: f.base}
+	if f.base < 0 {
+		return t, cli.Usagef("--base %d: write the number of a revision, or 0 for none", f.base)
+	}
 	if f.based {
 		return t, nil
 	}
