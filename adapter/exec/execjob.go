@@ -95,6 +95,9 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, outputGrace
 		group, err := procgroup.Start(cmd)
 		if err != nil {
+			if _, failed := os.Stat(p.Dir + "/."); p.Dir != "" && failed != nil { // err blames the command
+				err = fmt.Errorf("dir: %w", failed)
+			}
 			return startError(err)
 		}
 		stopped := false

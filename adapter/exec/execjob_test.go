@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -162,6 +163,20 @@ func TestCommandsThatCanNeverStartArePermanentFailures(t *testing.T) {
 	for _, err := range []error{exec.ErrNotFound, syscall.EACCES, syscall.ENOEXEC} {
 		if mark, _ := classify.MarkOf(startError(err)); mark != classify.MarkPermanent {
 			t.Errorf("%v: mark %v", err, mark)
+		}
+	}
+}
+
+func TestAFolderThatCannotBeEnteredIsNamed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]error{filepath.Join(t.TempDir(), "missing"): fs.ErrNotExist, file: syscall.ENOTDIR} {
+		err := run(t.Context(), Payload{Argv: []string{"true"}, Dir: dir})
+		mark, _ := classify.MarkOf(err)
+		if !errors.Is(err, want) || !strings.HasPrefix(err.Error(), "exec: dir: stat "+dir) || mark != classify.MarkPermanent {
+			t.Errorf("%v", err)
 		}
 	}
 }
