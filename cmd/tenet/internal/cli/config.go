@@ -180,6 +180,10 @@ func (c *config) section(cmd *cobra.Command, path []string, n *yaml.Node) {
 			continue
 		}
 		if !hasFlag(cmd, key.Value) {
+			if child(cmd, key.Value) != nil {
+				c.fault(value, fmt.Sprintf("%s: expected the flags of the command and their values, as in {color: never}", key.Value))
+				continue
+			}
 			c.fault(key, fmt.Sprintf("%q is not a flag of %q or of its commands", key.Value, cmd.CommandPath()))
 			continue
 		}
