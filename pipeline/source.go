@@ -18,6 +18,8 @@ type FetchRequest struct {
 // Source delivers transactions. The engine calls Fetch from one goroutine at a time, and concurrently the methods of the
 // optional interfaces [Acker], [Nacker], [Extender], [Lagger] and [Checker]. Engines neither open nor close sources and sinks: the
 // program that opened one closes it after Run has returned.
+//
+// A source that delivers a transaction again refuses or ignores what is called late for an earlier delivery of it.
 type Source interface {
 	// Fetch returns up to r.Max deliveries, or none if none are available now. The engine owns the returned slice. [ErrEnd],
 	// alone or together with the last deliveries, means that there will never be more. The engine also takes deliveries that

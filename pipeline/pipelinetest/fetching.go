@@ -234,6 +234,43 @@ func (s *source) nackedAtOnce() {
 	s.none(from, 3*fetchWait)
 }
 
+func (s *source) nackedThenSettled() {
+	s.put(1)
+	from, _ := s.open()
+	n, ok := from.(pipeline.Nacker)
+	if !ok {
+		return
+	}
+	got := s.fetch(from, 1)
+	if err := n.Nack(s.ctx, got[0], 0, nil); err != nil {
+		s.Fatalf("Nack: %v", err)
+	}
+	s.settledLate(from, got)
+}
+
+// settledLate settles an earlier delivery once the source has delivered its transaction again: the new delivery is still out.
+func (s *source) settledLate(from pipeline.Source, earlier []pipeline.Delivery) {
+	s.Helper()
+	n, ok := from.(pipeline.Nacker)
+	if !ok {
+		return
+	}
+	latest := s.fetch(from, 1)
+	if e, ok := from.(pipeline.Extender); ok {
+		_ = e.Extend(s.ctx, earlier) // all of these may return errors
+	}
+	_ = n.Nack(s.ctx, earlier[0], 0, nil)
+	s.none(from, fetchWait)
+	if a, ok := from.(pipeline.Acker); ok {
+		_ = a.Ack(s.ctx, earlier)
+	}
+	if err := n.Nack(s.ctx, latest[0], 0, nil); err != nil {
+		s.Fatalf("Nack of the latest delivery: %v", err)
+	}
+	s.ack(from, s.fetch(from, 1)...)
+	s.none(from, fetchWait)
+}
+
 func (s *source) twoConsumers() {
 	s.put(20)
 	one, _ := s.open()
@@ -267,6 +304,14 @@ func (s *source) leaseExpires() {
 		s.Errorf("%s came again instead of %s", again[0].Transaction.ID(), got[1].Transaction.ID())
 	}
 	s.ack(from, again...)
+}
+
+func (s *source) expiredThenSettled() {
+	s.put(1)
+	from, _ := s.open()
+	got := s.fetch(from, 1)
+	s.pass(s.o.Lease)
+	s.settledLate(from, got)
 }
 
 func (s *source) leaseExtended() {

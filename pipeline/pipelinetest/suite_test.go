@@ -19,7 +19,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // handle is one consumer of a queue in memory: unacknowledged deliveries go back when it is closed or their leases expire.
 type handle struct {
 	*queue
-	held map[*pipeline.Transaction]*time.Timer
+	held map[*pipeline.Transaction]lease
+}
+
+// lease is the time of the last delivery of a transaction.
+type lease struct {
+	*time.Timer
+	count int
 }
 
 type queue struct {
@@ -33,7 +39,7 @@ type queue struct {
 var errAway = errors.New("the server is down")
 
 func (q *queue) open() *handle {
-	return &handle{queue: q, held: map[*pipeline.Transaction]*time.Timer{}}
+	return &handle{queue: q, held: map[*pipeline.Transaction]lease{}}
 }
 
 func (h *handle) away() bool {
@@ -50,7 +56,7 @@ func (h *handle) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range got {
-		h.held[d.Transaction] = time.AfterFunc(h.lease, func() { h.back(d) })
+		h.held[d.Transaction] = lease{time.AfterFunc(h.lease, func() { h.back(d) }), d.Count}
 	}
 	return got, err
 }
@@ -58,12 +64,13 @@ func (h *handle) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 func (h *handle) take(d pipeline.Delivery) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t, ok := h.held[d.Transaction]
-	if ok {
-		t.Stop()
-		delete(h.held, d.Transaction)
+	l, ok := h.held[d.Transaction]
+	if !ok || l.count != d.Count {
+		return false
 	}
-	return ok
+	l.Stop()
+	delete(h.held, d.Transaction)
+	return true
 }
 
 func (h *handle) back(d pipeline.Delivery) {
@@ -101,8 +108,8 @@ func (h *handle) Extend(_ context.Context, held []pipeline.Delivery) []error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range held {
-		if t, ok := h.held[d.Transaction]; ok {
-			t.Reset(h.lease)
+		if l, ok := h.held[d.Transaction]; ok && l.count == d.Count {
+			l.Reset(h.lease)
 		}
 	}
 	return nil
@@ -113,9 +120,9 @@ func (h *handle) ExtendEvery() time.Duration { return h.lease / 3 }
 func (h *handle) Close() error {
 	h.mu.Lock()
 	var left []pipeline.Delivery
-	for t, timer := range h.held {
-		timer.Stop()
-		left = append(left, pipeline.Delivery{Transaction: t, Count: 1})
+	for t, l := range h.held {
+		l.Stop()
+		left = append(left, pipeline.Delivery{Transaction: t, Count: l.count})
 	}
 	clear(h.held)
 	h.mu.Unlock()

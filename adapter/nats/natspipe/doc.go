@@ -18,7 +18,8 @@
 //
 // # What it does not do
 //
-// Acknowledgements are not confirmed unless DoubleAck is set: a lost one means another delivery. By default a server
-// acknowledges a publish before it is on disk. Deduplication by ID lasts as long as the
-// stream's duplicate window.
+// Acknowledgements are not confirmed unless DoubleAck is set: a lost one means another delivery. A source refuses to settle an
+// earlier delivery of a message that it has fetched again, but the server takes a late acknowledgement although it has delivered
+// the message to another source since. By default a server acknowledges a publish before it is on disk. Deduplication by ID lasts
+// as long as the stream's duplicate window.
 package natspipe

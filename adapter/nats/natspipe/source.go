@@ -23,6 +23,15 @@ type Source struct {
 	lease    time.Duration // the consumer's shortest wait for acknowledgements
 	subjects bool          // messages have different subjects
 	pulls    pulls
+
+	mu   sync.Mutex
+	held map[uint64]*token // the last delivery of each message that is not settled, by its sequence
+}
+
+// token is a delivered message. The server does not check which delivery an answer is for, so the source does.
+type token struct {
+	*nats.Msg
+	sequence uint64
 }
 
 // mostPending is the max_ack_pending of a consumer that OpenSource creates. Messages that wait for their delays count.
@@ -35,7 +44,7 @@ func OpenSource(ctx context.Context, server string, o Options) (*Source, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{conn: c}
+	s := &Source{conn: c, held: map[uint64]*token{}}
 	if err := s.bind(ctx); err != nil {
 		c.nc.Close()
 		return nil, kind.Wrap(s.place(), err)
@@ -103,13 +112,17 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 	}
 	list := make([]pipeline.Delivery, 0, len(got))
 	deadline := time.Now().Add(s.lease)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, m := range got {
 		at, broken := m.Metadata()
 		if broken != nil { // no server sends such a reply subject
 			return list, fmt.Errorf("nats: a message's reply subject: %w", broken)
 		}
+		t := &token{m, at.Sequence.Stream}
+		s.held[t.sequence] = t
 		list = append(list, pipeline.Delivery{
-			Transaction: transaction(m, at, s.subjects), Token: m, Count: int(at.NumDelivered), Deadline: deadline,
+			Transaction: transaction(m, at, s.subjects), Token: t, Count: int(at.NumDelivered), Deadline: deadline,
 		})
 	}
 	return list, err
@@ -125,19 +138,39 @@ var (
 // mostAsking is how many acknowledgements wait for their confirmation at a time.
 const mostAsking = 64
 
-var errForeign = errors.New("nats: the delivery is not of this source")
+var (
+	errForeign = errors.New("nats: the delivery is not of this source")
+	errSettled = errors.New("nats: the delivery has been settled before, or the message has been delivered again since")
+)
+
+// message returns the message of a delivery that is held, and no longer holds one that the answer settles.
+func (s *Source) message(d pipeline.Delivery, settles bool) (*nats.Msg, error) {
+	t, ok := d.Token.(*token)
+	if !ok {
+		return nil, errForeign
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[t.sequence] != t {
+		return nil, errSettled
+	}
+	if settles {
+		delete(s.held, t.sequence)
+	}
+	return t.Msg, nil
+}
 
 // Ack implements pipeline.Acker.
 func (s *Source) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	if s.o.DoubleAck {
 		return s.confirm(ctx, done)
 	}
-	return s.tell(done, ack)
+	return s.tell(done, ack, true)
 }
 
 // Extend implements pipeline.Extender.
 func (s *Source) Extend(_ context.Context, held []pipeline.Delivery) []error {
-	return s.tell(held, inProgress)
+	return s.tell(held, inProgress, false)
 }
 
 // ExtendEvery implements pipeline.Extender. It is a third of the time that the server waits for acknowledgements.
@@ -145,23 +178,19 @@ func (s *Source) ExtendEvery() time.Duration { return s.lease / 3 }
 
 // Nack implements pipeline.Nacker. The server keeps the message for the delay.
 func (s *Source) Nack(_ context.Context, d pipeline.Delivery, delay time.Duration, _ error) error {
-	m, ok := d.Token.(*nats.Msg)
-	if !ok {
-		return errForeign
-	}
 	answer := nak
 	if delay > 0 {
 		answer = fmt.Appendf(nil, `-NAK {"delay":%d}`, delay.Nanoseconds())
 	}
-	return s.publish(m, answer)
+	return errors.Join(s.tell([]pipeline.Delivery{d}, answer, true)...)
 }
 
 // tell answers messages without waiting.
-func (s *Source) tell(list []pipeline.Delivery, answer []byte) []error {
+func (s *Source) tell(list []pipeline.Delivery, answer []byte, settles bool) []error {
 	var errs verdict.List
 	for i, d := range list {
-		err := errForeign
-		if m, ok := d.Token.(*nats.Msg); ok {
+		m, err := s.message(d, settles)
+		if err == nil {
 			err = s.publish(m, answer)
 		}
 		errs.Set(i, len(list), err)
@@ -182,9 +211,9 @@ func (s *Source) confirm(ctx context.Context, done []pipeline.Delivery) []error 
 	for from := range min(mostAsking, len(done)) {
 		group.Go(func() {
 			for i := from; i < len(done); i += mostAsking {
-				m, ok := done[i].Token.(*nats.Msg)
-				if !ok {
-					errs[i] = errForeign
+				m, err := s.message(done[i], true)
+				if err != nil {
+					errs[i] = err
 				} else if _, err := s.nc.RequestWithContext(ctx, m.Reply, ack); err != nil {
 					errs[i] = kind.Wrap("the acknowledgement is not confirmed", err)
 				}
