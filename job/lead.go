@@ -38,7 +38,7 @@ type leader struct {
 func (l *leader) run(ctx context.Context) {
 	elector, shared := l.store.(Elector)
 	announcer := NewAnnouncer(l.store)
-	defer l.withdraw(ctx, announcer)
+	defer l.withdraw(ctx, announcer, elector)
 	if _, stored := l.store.(SettingStore); !stored { // otherwise nothing is enqueued before the settings are known
 		l.schedule.follow(l.periodic, nil, l.log)
 	}
@@ -125,11 +125,18 @@ func (l *leader) announce(ctx context.Context, a *Announcer) {
 	l.health.reportUnder(ctx, "announce the worker", a.Announce(limited, info))
 }
 
-// withdraw removes the worker from the list when it stops. If the store does not answer, the entry expires.
-func (l *leader) withdraw(ctx context.Context, a *Announcer) {
+// withdraw removes the worker from the list when it stops, and lets another lead at once. If the store does not answer, the entry and the
+// lead expire.
+func (l *leader) withdraw(ctx context.Context, a *Announcer, elector Elector) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
 	defer cancel()
 	if err := a.Withdraw(limited); err != nil {
 		l.log.Debug("job: the worker stays listed until its entry expires", "error", err)
+	}
+	if elector == nil || !l.leads.Load() {
+		return
+	}
+	if _, err := elector.Lead(limited, l.name, time.Millisecond); err != nil {
+		l.log.Debug("job: no other worker leads until the lead expires", "error", err)
 	}
 }

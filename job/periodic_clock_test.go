@@ -33,6 +33,23 @@ func TestJ15MissedTicksAreRunAlthoughTheFirstLeaderCrashes(t *testing.T) {
 	}
 }
 
+// TestJ15AnotherLeadsOnceTheLeaderHasStopped: a worker that was restarted does not wait for the lead of its former process to expire.
+func TestJ15AnotherLeadsOnceTheLeaderHasStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		stop := b.start(b.store, func(context.Context, job.Job[[]byte]) error { return nil })
+		time.Sleep(20 * time.Second)
+		if leads, err := b.store.Lead(t.Context(), "next", 6*time.Second); leads || err != nil {
+			t.Fatal(leads, err)
+		}
+		stop()
+		time.Sleep(time.Millisecond)
+		if leads, err := b.store.Lead(t.Context(), "next", 6*time.Second); !leads || err != nil {
+			t.Error(leads, err)
+		}
+	})
+}
+
 // TestJ22TheLatestMissedTickOfTheFormerDefinitionIsRun changes a definition while no worker runs.
 func TestJ22TheLatestMissedTickOfTheFormerDefinitionIsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
