@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -126,6 +127,35 @@ func TestS5AStreamEndsWithItsToken(t *testing.T) {
 	case <-time.After(3 * tokenTime):
 		t.Error("the stream goes on")
 	}
+}
+
+// TestS5AStreamEndsWithItsTokenWhileItsAddressIsOverItsLimit, also if the server does not remember the token.
+func TestS5AStreamEndsWithItsTokenWhileItsAddressIsOverItsLimit(t *testing.T) {
+	inBubble(t, func(o *Options) { o.Limits.Rate, o.Limits.Burst = 0.001, 5 }, func(t *testing.T, e *env) {
+		admin := e.secret
+		token, secret := NewToken(policystore.Token{Name: "reader", Scopes: []policystore.Scope{policystore.ScopeRead}})
+		if err := e.options.Policies.AddToken(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		e.secret = secret
+		events := e.events(ctx, "?topics=pulse", "")
+		e.secret = admin
+		if r := e.change(http.MethodDelete, "/v1/tokens/"+token.ID, "k", nil); r.status != http.StatusNoContent {
+			t.Fatal(r)
+		}
+		e.server.identity.lose(token.Hash)
+		for range 6 {
+			e.do(call{method: http.MethodGet, path: "/v1/session", secret: "tenet_wrong"})
+		}
+		time.AfterFunc(3*tokenTime, cancel)
+		for range events { // until the end
+		}
+		if ctx.Err() != nil {
+			t.Error("the stream goes on")
+		}
+	})
 }
 
 // TestS9ABodyThatNeverComesIsNotWaitedForForEver: also where no operation reads it.
