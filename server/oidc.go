@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -55,7 +56,7 @@ type people struct {
 	failed   atomic.Int64 // requests to the provider that it did not answer
 }
 
-// counting counts the requests that a provider does not answer. The libraries keep only the text of some of these errors.
+// counting counts the requests that a provider does not answer, or not to the end. The libraries keep only the text of some of these errors.
 type counting struct {
 	http.RoundTripper
 	failed *atomic.Int64
@@ -63,10 +64,35 @@ type counting struct {
 
 func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := c.RoundTripper.RoundTrip(r)
-	if err != nil || answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests {
+	if err != nil {
+		c.broke(r)
+		return answer, err
+	}
+	if answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests {
 		c.failed.Add(1)
 	}
-	return answer, err
+	answer.Body = countedBody{answer.Body, func() { c.broke(r) }}
+	return answer, nil
+}
+
+// broke counts a request that broke off, unless the browser that it was made for has left.
+func (c counting) broke(r *http.Request) {
+	if !errors.Is(r.Context().Err(), context.Canceled) {
+		c.failed.Add(1)
+	}
+}
+
+type countedBody struct {
+	io.ReadCloser
+	broke func()
+}
+
+func (b countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.broke()
+	}
+	return n, err
 }
 
 func newPeople(ctx context.Context, o *OIDC) (*people, error) {

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -20,6 +21,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -258,11 +260,11 @@ func TestS5AnOutageOfTheProviderIsNotTheFaultOfWhoeverSignsIn(t *testing.T) {
 	f := newForger(t)
 	for _, c := range []struct {
 		path         string // or how the provider sends the browser back
-		status, want int    // 0 breaks the connection
+		status, want int    // 0 breaks the connection, 200 breaks it in the middle of the answer
 	}{
 		{"error=temporarily_unavailable", 0, 503}, {"error=server_error", 0, 503}, {"error=access_denied", 0, 400},
 		{"/token", 0, 503}, {"/token", 502, 503}, {"/token", 429, 503}, {"/token", 400, 400},
-		{"/keys", 0, 503}, {"/keys", 500, 503}, {"/me", 0, 503}, {"/me", 503, 503},
+		{"/keys", 0, 503}, {"/keys", 500, 503}, {"/me", 0, 503}, {"/me", 503, 503}, {"/token", 200, 503}, {"/keys", 200, 503}, {"/me", 200, 503},
 	} {
 		t.Run(fmt.Sprint(c.path, " ", c.status), func(t *testing.T) {
 			client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -272,7 +274,11 @@ func TestS5AnOutageOfTheProviderIsNotTheFaultOfWhoeverSignsIn(t *testing.T) {
 				case c.status == 0:
 					return nil, io.ErrUnexpectedEOF
 				}
-				return &http.Response{StatusCode: c.status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+				var body io.Reader = http.NoBody
+				if c.status == http.StatusOK {
+					body = io.MultiReader(strings.NewReader("{"), iotest.ErrReader(io.ErrUnexpectedEOF))
+				}
+				return &http.Response{StatusCode: c.status, Header: http.Header{}, Body: io.NopCloser(body), Request: r}, nil
 			})}
 			e := newEnv(t, func(o *Options) {
 				o.OIDC = &OIDC{
@@ -301,6 +307,28 @@ func TestS5AnOutageOfTheProviderIsNotTheFaultOfWhoeverSignsIn(t *testing.T) {
 				t.Errorf("%d %s\n%s", w.Code, w.Body, e.log)
 			}
 		})
+	}
+}
+
+// TestS5ABrowserThatLeavesIsNotAnOutageOfTheProvider, for which the log and others who sign in at the time would take it.
+func TestS5ABrowserThatLeavesIsNotAnOutageOfTheProvider(t *testing.T) {
+	f := newForger(t)
+	ctx, leave := context.WithCancel(t.Context())
+	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == "/token" {
+			leave()
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})}
+	p, err := newPeople(t.Context(), &OIDC{
+		Issuer: f.url, ClientID: "tenet", BaseURL: "https://tenet.example.com/", Client: client,
+		Groups: map[string][]policystore.Scope{"ops": {policystore.ScopeRead}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.finish(ctx, login{}, "c"); err == nil || errors.Is(err, errAway) || p.failed.Load() != 0 {
+		t.Errorf("%d outages, %v", p.failed.Load(), err)
 	}
 }
 
