@@ -29,8 +29,8 @@ var ErrNoKey = errors.New("the key is missing")
 // Sealed reports whether a payload or output was encoded by a Codec.
 func Sealed(text []byte) bool { return bytes.HasPrefix(text, []byte(SealedPrefix)) }
 
-// plainSize is about the size of what is encoded in n bytes: without base64, and what describes and protects the text. The size that the
-// encoded text names is that of anybody who enqueues it.
+// plainSize estimates the size of a plain text that was encoded in n bytes: without base64, and without the at most 1 KiB that describes
+// and protects it. The encoded text states a size too, but whoever enqueues it can write any number there.
 func plainSize(n int) int { return max(n-1<<10, 0) / 4 * 3 }
 
 // Seal describes an encoded text to whoever cannot read it.

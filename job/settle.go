@@ -184,7 +184,8 @@ func (s *settler) write(ctx context.Context, group []settling) (again []settling
 	return again
 }
 
-// IsFinal reports whether a store's answer to a settlement or an extension will not change when the request is repeated.
+// IsFinal reports whether a store's error for a settlement or an extension leaves nothing to repeat: the request was refused for good or,
+// with ErrCancelRequested, carried out.
 func IsFinal(err error) bool {
 	for _, known := range []error{ErrNotFound, ErrNotRunning, ErrLeaseExpired, ErrFenced, ErrConflict, ErrClosed, ErrCancelRequested} {
 		if errors.Is(err, known) {

@@ -115,7 +115,7 @@ func (j *Jobs) SetIndex(ctx context.Context, field string, kept bool) error {
 		if t.Field == job.FieldPayload {
 			expression = `{{schema}}.payload_field(payload, ARRAY[` + quoted(strings.Split(t.Path, ".")...) + `])`
 		}
-		// Without jobs that lack the field, no other statement than a search can use the index: one that looks up an ID would read all of it.
+		// The index leaves out jobs that lack the field, so that only searches can use it: to look up an ID, a statement would read all of it.
 		statements = append(statements, `CREATE INDEX CONCURRENTLY `+name+` ON {{schema}}.job (`+expression+`, id) WHERE `+expression+` IS NOT NULL`,
 			`COMMENT ON INDEX {{schema}}.`+name+` IS `+quoted(field))
 	}

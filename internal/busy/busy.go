@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Delay is how long such a job waits.
+// Delay is how long a job waits that could not be started.
 const Delay = 10 * time.Second
 
 // Snooze returns err as an error that lets its job wait without using up an attempt, or nil if err does not say that the process or its

@@ -1,2 +1,2 @@
-// Package busy lets a job wait that its worker could not begin because the machine was short of something.
+// Package busy makes jobs wait that a worker could not start because its machine was short of something.
 package busy
