@@ -24,7 +24,7 @@ type Store interface {
 	Extend(ctx context.Context, leases []Ref, d time.Duration) []error
 	// Settle writes the results of attempts, each atomically with its history. The errors are in the order of the
 	// settlements; nil means that all were written. If the cancellation of a job was requested, a settlement after which it would run again
-	// cancels it: it is written, and its error is ErrCancelRequested. A repetition of it returns nil, as any does.
+	// cancels it: it is written, and its error is ErrCancelRequested, as is that of a repetition.
 	Settle(ctx context.Context, list []Settlement) []error
 	// Maintain makes due jobs ready, takes back expired leases and removes finished jobs whose retention is over, at most
 	// m.Limit of each. If it fails, it still returns what it has done.

@@ -81,6 +81,11 @@ func (r *Record) Repeats(history []Attempt, s Settlement) bool {
 	return slices.ContainsFunc(history, func(a Attempt) bool { return a.Fence == s.Fence && a.Kind == s.Kind })
 }
 
+// CancelledBy reports whether a settlement, after which the job would have run again, has cancelled it because that was requested.
+func (r *Record) CancelledBy(s Settlement) bool {
+	return r.State == Cancelled && r.CancelRequested() && r.Fence == s.Fence && s.Kind != KindCancel
+}
+
 // Outcome returns the outcome that the history shows for a settlement of this kind.
 func (k Kind) Outcome() AttemptOutcome {
 	switch k {

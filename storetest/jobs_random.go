@@ -237,14 +237,14 @@ func (m *model) settleOne(x job.Settlement, now time.Time) error {
 	if r == nil {
 		return job.ErrNotFound
 	}
-	if err := r.Holds(x.Ref, now); err != nil {
-		if r.Repeats(m.history[x.ID], x) {
-			return nil
-		}
+	err := r.Holds(x.Ref, now)
+	switch {
+	case err == nil:
+		m.history[x.ID] = append(m.history[x.ID], r.Settle(x, now)...)
+	case !r.Repeats(m.history[x.ID], x):
 		return err
 	}
-	m.history[x.ID] = append(m.history[x.ID], r.Settle(x, now)...)
-	if r.State == job.Cancelled && x.Kind != job.KindCancel {
+	if r.CancelledBy(x) {
 		return job.ErrCancelRequested
 	}
 	return nil

@@ -313,16 +313,16 @@ func (s *Jobs) settle(settlement job.Settlement, now time.Time) error {
 	if e == nil {
 		return job.ErrNotFound
 	}
-	if err := e.Holds(settlement.Ref, now); err != nil {
-		if e.Repeats(e.history, settlement) {
-			return nil
-		}
+	err := e.Holds(settlement.Ref, now)
+	switch {
+	case err == nil:
+		settlement.Output = bytes.Clone(settlement.Output)
+		e.history = append(e.history, e.Settle(settlement, now)...)
+		s.place(e)
+	case !e.Repeats(e.history, settlement):
 		return err
 	}
-	settlement.Output = bytes.Clone(settlement.Output)
-	e.history = append(e.history, e.Settle(settlement, now)...)
-	s.place(e)
-	if e.State == job.Cancelled && settlement.Kind != job.KindCancel {
+	if e.CancelledBy(settlement) {
 		return job.ErrCancelRequested
 	}
 	return nil

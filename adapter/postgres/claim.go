@@ -402,13 +402,15 @@ SELECT r.id IS NOT NULL, coalesce(r.lease_until > statement_timestamp(), false),
     WHEN 'bury' THEN EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = ANY (ARRAY[s.id]) AND x.fence = s.fence AND x.state || '' = 'dead')
     ELSE EXISTS (SELECT FROM {{schema}}.attempt a WHERE a.job_id = ANY (ARRAY[s.id]) AND a.fence = s.fence AND a.kind = s.kind)
         OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = ANY (ARRAY[s.id]) AND x.fence = s.fence AND x.completed_from IS NOT NULL AND s.kind = 'complete')
-    END
+    END,
+    coalesce(s.kind, '') IN ('retry', 'snooze', 'refuse', 'release') AND EXISTS (SELECT FROM {{schema}}.done x
+        WHERE x.id = ANY (ARRAY[s.id]) AND x.fence = s.fence AND x.cancel_requested IS NOT NULL AND x.state || '' = 'cancelled')
 FROM unnest($1::uuid[], $2::bigint[], $3::text[]) WITH ORDINALITY AS s(id, fence, kind, ord)
 LEFT JOIN {{schema}}.running r ON r.id = ANY (ARRAY[s.id])
 ORDER BY s.ord`
 
-// judge returns why leases had no effect on their jobs. A kind is the settlement's, or nil for an extension. The error is nil
-// for a settlement that repeats an earlier one of its token.
+// judge returns why leases had no effect on their jobs. A kind is the settlement's, or nil for an extension. For a settlement
+// that repeats an earlier one of its token, the error is that of the earlier one.
 func (j *Jobs) judge(ctx context.Context, leases []job.Ref, kinds []*string) []error {
 	ids, fences := refColumns(leases)
 	errs := make([]error, 0, len(leases))
@@ -430,15 +432,17 @@ func (j *Jobs) judge(ctx context.Context, leases []job.Ref, kinds []*string) []e
 }
 
 // leaseState is a row of judgeSQL.
-type leaseState struct{ running, live, holds, exists, repeats bool }
+type leaseState struct{ running, live, holds, exists, repeats, cancelled bool }
 
 func (l *leaseState) targets() []any {
-	return []any{&l.running, &l.live, &l.holds, &l.exists, &l.repeats}
+	return []any{&l.running, &l.live, &l.holds, &l.exists, &l.repeats, &l.cancelled}
 }
 
 // err returns the first reason that applies why the lease had no effect.
 func (l *leaseState) err() error {
 	switch {
+	case l.repeats && l.cancelled:
+		return job.ErrCancelRequested
 	case l.repeats:
 		return nil
 	case !l.exists:

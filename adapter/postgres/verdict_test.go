@@ -6,10 +6,10 @@ import (
 )
 
 func TestJ7SettlementThatWasNotWrittenIsNeverReportedAsWritten(t *testing.T) {
-	if err := (&leaseState{true, true, true, true, false}).err(); !errors.Is(err, errLive) {
+	if err := (&leaseState{running: true, live: true, holds: true, exists: true}).err(); !errors.Is(err, errLive) {
 		t.Errorf("a live lease without a settlement: %v", err)
 	}
-	if err := (&leaseState{true, true, true, true, true}).err(); err != nil {
+	if err := (&leaseState{running: true, live: true, holds: true, exists: true, repeats: true}).err(); err != nil {
 		t.Errorf("a repetition: %v", err)
 	}
 }

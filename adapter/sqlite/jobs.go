@@ -323,9 +323,9 @@ func settle(q querier, settlements []job.Settlement, at time.Time) (verdict.List
 		if refused == nil && e.Holds(s.Ref, at) == nil { // not a repetition
 			e.rows, e.changed = e.Settle(s, at), true
 			changed = append(changed, e)
-			if e.State == job.Cancelled && s.Kind != job.KindCancel {
-				refused = job.ErrCancelRequested // it is written nevertheless
-			}
+		}
+		if refused == nil && e.CancelledBy(s) {
+			refused = job.ErrCancelRequested // it is written nevertheless
 		}
 		errs.Set(i, len(settlements), refused)
 	}
