@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -87,18 +88,18 @@ func (q *Queue) take(ctx context.Context, most int) (list []pipeline.Delivery, e
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var token int64
+		var count int64
 		var b body
-		if err := rows.Scan(append([]any{&token}, b.targets()...)...); err != nil {
+		if err := rows.Scan(append([]any{&count}, b.targets()...)...); err != nil {
 			return list, kind.Wrap("claim", err)
 		}
-		list = append(list, pipeline.Delivery{Transaction: b.transaction(), Token: token, Count: int(token), Deadline: deadline})
+		list = append(list, pipeline.Delivery{Transaction: b.transaction(), Token: &token{count: count}, Count: int(count), Deadline: deadline})
 	}
 	return list, kind.Wrap("claim", rows.Err())
 }
 
 // Ack implements pipeline.Acker. It retries after a broken connection or a restart of the server until ctx ends. Acknowledging
-// a delivery twice is not an error.
+// a delivery twice is not an error. The error of a delivery that was given back, or claimed by another consumer since, is [ErrLost].
 func (q *Queue) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	ids, tokens := keysOf(done)
 	var lost []string
@@ -113,10 +114,11 @@ func (q *Queue) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 func (q *Queue) Nack(ctx context.Context, d pipeline.Delivery, delay time.Duration, _ error) error {
 	given := []pipeline.Delivery{d}
 	errs := q.postpone(ctx, "give back", given, delay)
-	if errs == nil {
-		return nil
+	if errs != nil {
+		return errs[0]
 	}
-	return errs[0]
+	d.Token.(*token).back.Store(true)
+	return nil
 }
 
 // Extend implements pipeline.Extender: it extends the leases to Options.Lease from now.
@@ -147,11 +149,20 @@ func (q *Queue) names(ctx context.Context, sql string, args ...any) ([]string, e
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
+// token belongs to a delivery. The row keeps its count until the next claim, so the delivery itself says that it was given back.
+type token struct {
+	count int64
+	back  atomic.Bool
+}
+
 func keysOf(list []pipeline.Delivery) (ids []string, tokens []int64) {
 	ids, tokens = make([]string, len(list)), make([]int64, len(list))
 	for i, d := range list {
 		ids[i] = d.Transaction.ID()
-		tokens[i], _ = d.Token.(int64) // 0 matches no row
+		tokens[i] = -1 // matches no row
+		if t, ok := d.Token.(*token); ok && !t.back.Load() {
+			tokens[i] = t.count
+		}
 	}
 	return ids, tokens
 }

@@ -81,13 +81,37 @@ func TestL11AStaleHolderChangesNothing(t *testing.T) {
 	}
 }
 
+// TestL11ALateSettlementOfARowThatWasGivenBackIsRefused: the row is delivered again.
+func TestL11ALateSettlementOfARowThatWasGivenBackIsRefused(t *testing.T) {
+	o, name := newTable(t, queueColumns)
+	put(t, name, makePlain("a"))
+	q := openQueue(t, o)
+	defer q.Close()
+	first := fetch(t, q, 1, 0)
+	if err := q.Nack(t.Context(), first[0], 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if errs := q.Ack(t.Context(), first); len(errs) != 1 || !errors.Is(errs[0], pgpipe.ErrLost) {
+		t.Errorf("Ack: %v", errs)
+	}
+	if err := q.Nack(t.Context(), first[0], time.Hour, nil); !errors.Is(err, pgpipe.ErrLost) {
+		t.Errorf("Nack: %v", err)
+	}
+	if errs := q.Extend(t.Context(), first); len(errs) != 1 || !errors.Is(errs[0], pgpipe.ErrLost) {
+		t.Errorf("Extend: %v", errs)
+	}
+	if second := fetch(t, q, 1, 0); len(second) != 1 || second[0].Count != 2 {
+		t.Errorf("delivered again: %v", second)
+	}
+}
+
 func TestErrorsOfABatchBelongToTheirDeliveries(t *testing.T) {
 	o, name := newTable(t, queueColumns)
 	put(t, name, makePlain("a", "b", "c"))
 	q := openQueue(t, o)
 	defer q.Close()
 	got := fetch(t, q, 3, 0)
-	got[1].Token = int64(7)
+	got[1].Token = "another source's"
 	errs := q.Ack(t.Context(), got)
 	if len(errs) != 3 || errs[0] != nil || !errors.Is(errs[1], pgpipe.ErrLost) || errs[2] != nil {
 		t.Errorf("got %v", errs)
