@@ -53,7 +53,15 @@ type people struct {
 	provider *oidc.Provider
 	verifier *oidc.IDTokenVerifier
 	oauth    oauth2.Config
-	failed   atomic.Int64 // requests to the provider that it did not answer
+	failed   atomic.Int64 // requests for the provider's keys, which all share, that it did not answer
+}
+
+// client returns a client of the provider that counts the requests that it does not answer.
+func (p *people) client(failed *atomic.Int64) *http.Client {
+	client := *cmp.Or(p.options.Client, &http.Client{Transport: netguard.Checked()})
+	client.Timeout = cmp.Or(client.Timeout, askTime)
+	client.Transport = counting{cmp.Or(client.Transport, http.DefaultTransport), failed}
+	return &client
 }
 
 // counting counts the requests that a provider does not answer, or not to the end. The libraries keep only the text of some of these errors.
@@ -116,17 +124,14 @@ func newPeople(ctx context.Context, o *OIDC) (*people, error) {
 	}
 	p := &people{options: *o}
 	p.options.GroupsClaim = cmp.Or(p.options.GroupsClaim, "groups")
-	client := *cmp.Or(p.options.Client, &http.Client{Transport: netguard.Checked()})
-	client.Timeout = cmp.Or(client.Timeout, askTime)
-	client.Transport = counting{cmp.Or(client.Transport, http.DefaultTransport), &p.failed}
-	p.options.Client = &client
-	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, p.options.Client), o.Issuer)
+	client := p.client(&p.failed)
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), o.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("server: OpenID Connect: %w", err)
 	}
 	p.provider = provider
 	// The provider's keys are read when they are needed, long after ctx.
-	p.verifier = provider.VerifierContext(oidc.ClientContext(context.WithoutCancel(ctx), p.options.Client), &oidc.Config{ClientID: o.ClientID})
+	p.verifier = provider.VerifierContext(oidc.ClientContext(context.WithoutCancel(ctx), client), &oidc.Config{ClientID: o.ClientID})
 	p.oauth = oauth2.Config{
 		ClientID: o.ClientID, ClientSecret: o.ClientSecret, Endpoint: provider.Endpoint(),
 		RedirectURL: strings.TrimSuffix(o.BaseURL, "/") + "/v1/session/callback",
@@ -155,9 +160,9 @@ var errAway = errors.New("the OpenID Connect provider did not answer")
 
 // finish exchanges the code of a sign-in for the person.
 func (p *people) finish(ctx context.Context, l login, code string) (session, error) {
-	failed := p.failed.Load()
-	s, err := p.exchange(oidc.ClientContext(ctx, p.options.Client), l, code)
-	if err != nil && (p.failed.Load() != failed || errors.Is(ctx.Err(), context.DeadlineExceeded)) {
+	var failed atomic.Int64
+	s, err := p.exchange(oidc.ClientContext(ctx, p.client(&failed)), l, code)
+	if err != nil && (failed.Load() > 0 || errors.Is(ctx.Err(), context.DeadlineExceeded)) {
 		err = fmt.Errorf("%w: %w", errAway, err)
 	}
 	return s, err
@@ -169,7 +174,11 @@ func (p *people) exchange(ctx context.Context, l login, code string) (session, e
 		return session{}, fmt.Errorf("exchange of the code: %w", err)
 	}
 	raw, _ := token.Extra("id_token").(string)
+	failed := p.failed.Load()
 	id, err := p.verifier.Verify(ctx, raw)
+	if err != nil && p.failed.Load() != failed {
+		err = fmt.Errorf("%w: %w", errAway, err)
+	}
 	if err != nil {
 		return session{}, err
 	}

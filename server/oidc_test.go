@@ -310,7 +310,7 @@ func TestS5AnOutageOfTheProviderIsNotTheFaultOfWhoeverSignsIn(t *testing.T) {
 	}
 }
 
-// TestS5ABrowserThatLeavesIsNotAnOutageOfTheProvider, for which the log and others who sign in at the time would take it.
+// TestS5ABrowserThatLeavesIsNotAnOutageOfTheProvider, for which the log would take it.
 func TestS5ABrowserThatLeavesIsNotAnOutageOfTheProvider(t *testing.T) {
 	f := newForger(t)
 	ctx, leave := context.WithCancel(t.Context())
@@ -327,8 +327,37 @@ func TestS5ABrowserThatLeavesIsNotAnOutageOfTheProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.finish(ctx, login{}, "c"); err == nil || errors.Is(err, errAway) || p.failed.Load() != 0 {
-		t.Errorf("%d outages, %v", p.failed.Load(), err)
+	if _, err := p.finish(ctx, login{}, "c"); err == nil || errors.Is(err, errAway) {
+		t.Error(err)
+	}
+}
+
+// TestS5ASignInFailsForItsOwnFaultWhileTheProviderDoesNotAnswerAnother.
+func TestS5ASignInFailsForItsOwnFaultWhileTheProviderDoesNotAnswerAnother(t *testing.T) {
+	f := newForger(t)
+	var p *people
+	status := map[string]int{"own": http.StatusBadRequest, "other": http.StatusBadGateway}
+	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path != "/token" {
+			return http.DefaultTransport.RoundTrip(r)
+		}
+		code := r.PostFormValue("code")
+		if code == "own" {
+			if _, err := p.finish(t.Context(), login{}, "other"); !errors.Is(err, errAway) {
+				t.Error(err)
+			}
+		}
+		return &http.Response{StatusCode: status[code], Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	})}
+	p, err := newPeople(t.Context(), &OIDC{
+		Issuer: f.url, ClientID: "tenet", BaseURL: "https://tenet.example.com/", Client: client,
+		Groups: map[string][]policystore.Scope{"ops": {policystore.ScopeRead}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.finish(t.Context(), login{}, "own"); err == nil || errors.Is(err, errAway) {
+		t.Error(err)
 	}
 }
 
