@@ -15,7 +15,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tenetdev/tenet/adapter/nats/natsstore"
+	"github.com/tenetdev/tenet/adapter/nats/natstest"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/internal/testpg"
@@ -107,14 +113,17 @@ func TestTailFollowsUntilItIsStopped(t *testing.T) {
 	}
 }
 
-// TestTailGoesOnAfterTheLogWasRestored from a backup, and does not end while there is no log.
-func TestTailGoesOnAfterTheLogWasRestored(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "audit.jsonl")
-	run := func(key string) { succeed(t, "run", "--key", key, "--audit", "file:"+log, "--", "true") }
-	run("first.Key")
-	backup := read(t, log)
-	run("second.Key")
-	ctx, cancel := context.WithCancelCause(t.Context())
+// tailed is a running tenet audit tail of the calls that succeed.
+type tailed struct {
+	*testing.T
+	lines, warnings *bufio.Scanner
+	stop            func()
+}
+
+func tailOf(t *testing.T, log string) *tailed {
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	ctx, interrupt := context.WithCancelCause(within)
 	out, printed := io.Pipe()
 	errs, warned := io.Pipe()
 	ended := make(chan int)
@@ -127,27 +136,69 @@ func TestTailGoesOnAfterTheLogWasRestored(t *testing.T) {
 		_ = errors.Join(printed.Close(), warned.Close())
 		ended <- code
 	}()
-	lines, warnings := bufio.NewScanner(out), bufio.NewScanner(errs)
-	next := func(from *bufio.Scanner, want string) {
-		t.Helper()
-		if !from.Scan() || !strings.Contains(from.Text(), want) {
-			t.Fatalf("%q, want %s", from.Text(), want)
+	f := &tailed{T: t, lines: bufio.NewScanner(out), warnings: bufio.NewScanner(errs)}
+	f.stop = func() {
+		interrupt(command.Interrupt{Signal: syscall.SIGINT})
+		if code := <-ended; code != 130 || f.lines.Scan() {
+			t.Errorf("code %d, then %q", code, f.lines.Text())
 		}
 	}
-	next(lines, "second.Key")
+	return f
+}
+
+func (f *tailed) next(from *bufio.Scanner, want string) {
+	f.Helper()
+	if !from.Scan() || !strings.Contains(from.Text(), want) {
+		f.Fatalf("%q, want %s", from.Text(), want)
+	}
+}
+
+// TestTailGoesOnAfterTheLogWasRestored from a backup, and does not end while there is no log.
+func TestTailGoesOnAfterTheLogWasRestored(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.jsonl")
+	run := func(key string) { succeed(t, "run", "--key", key, "--audit", "file:"+log, "--", "true") }
+	run("first.Key")
+	backup := read(t, log)
+	run("second.Key")
+	f := tailOf(t, log)
+	f.next(f.lines, "second.Key")
 	if err := os.Remove(log); err != nil {
 		t.Fatal(err)
 	}
-	next(warnings, "no such file")
+	f.next(f.warnings, "no such file")
 	writeFile(t, log, backup)
-	next(warnings, "can be read again")
-	next(warnings, "was replaced")
+	f.next(f.warnings, "can be read again")
+	f.next(f.warnings, "was replaced")
 	run("third.Key")
-	next(lines, "third.Key")
-	cancel(command.Interrupt{Signal: syscall.SIGINT})
-	if code := <-ended; code != 130 || lines.Scan() {
-		t.Errorf("code %d, then %q", code, lines.Text())
+	f.next(f.lines, "third.Key")
+	f.stop()
+}
+
+// TestTailGoesOnAfterAStreamWasReplaced by a shorter one.
+func TestTailGoesOnAfterAStreamWasReplaced(t *testing.T) {
+	url := natstest.Start(t).ClientURL()
+	run := func(key string) { succeed(t, "run", "--key", key, "--audit", url, "--", "true") }
+	run("first.Key")
+	run("second.Key")
+	f := tailOf(t, url)
+	f.next(f.lines, "second.Key")
+	conn, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), natsstore.AuditStream); err != nil {
+		t.Fatal(err)
+	}
+	run("third.Key")
+	for f.warnings.Scan() && !strings.Contains(f.warnings.Text(), "was replaced") { // after those of a log that cannot be read
+	}
+	f.next(f.lines, "third.Key")
+	f.stop()
 }
 
 func TestAuditOnPostgreSQL(t *testing.T) {

@@ -29,6 +29,7 @@ const (
 var (
 	_ audit.Sink   = (*Audit)(nil)
 	_ audit.Source = (*Audit)(nil)
+	_ audit.Tailer = (*Audit)(nil)
 )
 
 // Audit keeps audit events in a stream, one message per event; the message's data is the event's line. It is safe for
@@ -190,6 +191,15 @@ func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, li
 		return err
 	}
 	return kind.Wrap("audit: read", err)
+}
+
+// Tail implements [audit.Tailer].
+func (a *Audit) Tail(ctx context.Context) (cursor string, err error) {
+	_, last, err := a.db.log.end(ctx)
+	if last > 0 {
+		cursor = strconv.FormatUint(last, 10)
+	}
+	return cursor, kind.Wrap("audit: tail", err)
 }
 
 // Heads implements [audit.Sink]. It starts from the heads in the last chain_opened event, if that event says up to which

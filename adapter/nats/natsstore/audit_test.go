@@ -293,6 +293,27 @@ func TestA2ReadContinuesAfterACursorAndEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// TestTheTailIsTheLastLine, also of a stream that takes the place of a longer one.
+func TestTheTailIsTheLastLine(t *testing.T) {
+	n := start(t)
+	a := open(t, n.ClientURL()).Audit()
+	tail := func(want string) {
+		t.Helper()
+		if got, err := a.Tail(t.Context()); err != nil || got != want {
+			t.Errorf("tail %q, %v; want %q", got, err, want)
+		}
+	}
+	tail("")
+	appendAll(t, a, chain(t, "a", 1, 20))
+	tail("20")
+	if err := jetStream(t, n.ClientURL()).DeleteStream(t.Context(), natsstore.AuditStream); err != nil {
+		t.Fatal(err)
+	}
+	oldStream(t, n.ClientURL())
+	appendAll(t, a, chain(t, "b", 1, 5))
+	tail("5")
+}
+
 func TestA2AStreamThatWouldLoseEventsIsRejected(t *testing.T) {
 	n := start(t)
 	oldStream(t, n.ClientURL(), func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage })

@@ -19,20 +19,9 @@ var errEnough = errors.New("enough")
 // scan calls f for the messages from a sequence number to the current last one, in order. In a bucket a key that changes moves
 // to the end, so there a scan goes on until it has caught up; otherwise it would miss every record that changes before it is read.
 func (s *stream) scan(ctx context.Context, from uint64, headersOnly bool, f func(seq uint64, m jetstream.Msg) error) error {
-	open, err := s.get(ctx)
-	if err != nil {
+	open, last, err := s.end(ctx)
+	if err != nil || last == 0 || from > last {
 		return err
-	}
-	var info *jetstream.StreamInfo
-	if err := s.db.ask(ctx, func(ctx context.Context) (err error) {
-		info, err = open.Info(ctx)
-		return err
-	}); err != nil {
-		return err
-	}
-	last := info.State.LastSeq
-	if info.State.Msgs == 0 || from > last {
-		return nil
 	}
 	messages, stop, err := s.messages(ctx, open, max(from, 1), headersOnly)
 	if err != nil {
@@ -54,6 +43,21 @@ func (s *stream) scan(ctx context.Context, from uint64, headersOnly bool, f func
 			return nil
 		}
 	}
+}
+
+// end returns the stream and the sequence number of its last message, or 0 if it has none.
+func (s *stream) end(ctx context.Context) (open jetstream.Stream, last uint64, err error) {
+	if open, err = s.get(ctx); err != nil {
+		return nil, 0, err
+	}
+	err = s.db.ask(ctx, func(ctx context.Context) error {
+		info, err := open.Info(ctx)
+		if err == nil && info.State.Msgs > 0 {
+			last = info.State.LastSeq
+		}
+		return err
+	})
+	return open, last, err
 }
 
 func (s *stream) messages(ctx context.Context, open jetstream.Stream, from uint64, headersOnly bool) (jetstream.MessagesContext, func(), error) {

@@ -145,7 +145,8 @@ func tailCommand(a *cli.App) *cobra.Command {
 		Long: `Print the last events of a log that match all given conditions, then new events as they arrive, until interrupted.
 
 If the log cannot be read meanwhile, the command says so and goes on when it can be. If the log is replaced by a shorter one, such
-as a backup, it goes on with the events that are newer than those that it has read; it does not notice this for logs in NATS.`,
+as a backup, it goes on with the events that are newer than those that it has read. It does not notice that another SQLite file
+has taken the place of the one that it reads.`,
 		Example: "  tenet audit tail audit.jsonl -n 20\n  tenet audit tail audit.jsonl --type retry_exhausted,call_stopped --follow=false",
 	}
 	var f eventFilter
@@ -285,7 +286,8 @@ func (t *tailer) lookForEnd(ctx context.Context) {
 	if err != nil || slices.Compare(numbers(end), numbers(t.cursor)) >= 0 {
 		return
 	}
-	t.printer.app.Warn("the log was replaced by a shorter one; going on with its events that are newer than those that were read")
+	t.printer.app.Warn("the log has become shorter: it was replaced, or its writer took back an append that failed; " +
+		"going on with its events that are newer than those that were read")
 	t.cursor, t.left = "", unreadable{}
 	if next := t.newest.Add(1); next.After(t.filter.from) {
 		t.filter.from = next
