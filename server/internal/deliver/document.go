@@ -111,10 +111,12 @@ func (v *view) shows(state *policystore.Document, keys *keyring.Keys) bool {
 	return v != nil && v.Version == state.Version && v.Updated.Equal(state.Updated) && v.keys == keys.Version
 }
 
-// load reads the document from the store, unless its view shows it already.
-func (d *document) load(ctx context.Context, store policystore.Documents, keys *keyring.Keys) error {
+// load reads the document from the store, unless its view shows it already. It signs with the newest keys: those of an earlier load could
+// come after a rotation that sync has seen.
+func (d *document) load(ctx context.Context, store policystore.Documents, newest *atomic.Pointer[keyring.Keys]) error {
 	d.loading.Lock()
 	defer d.loading.Unlock()
+	keys := newest.Load()
 	state, err := store.Document(ctx, d.name)
 	if err != nil {
 		return err

@@ -133,7 +133,7 @@ func (h *Hub) sync(ctx context.Context) error {
 		if d.view.Load().shows(&state, keys) {
 			continue
 		}
-		if err := d.load(ctx, h.store, keys); err != nil { // does not affect the others
+		if err := d.load(ctx, h.store, &h.keys); err != nil { // does not affect the others
 			faults = append(faults, &documentError{state.Name, err})
 			if ctx.Err() != nil { // unless time ran out
 				return errors.Join(faults...)
@@ -165,8 +165,7 @@ func (h *Hub) document(ctx context.Context, name string) (*document, error) {
 	if d := h.held(name); d != nil && d.view.Load() != nil {
 		return d, nil
 	}
-	keys := h.keys.Load()
-	if keys == nil {
+	if h.keys.Load() == nil {
 		return nil, errUnavailable
 	}
 	h.mu.Lock()
@@ -179,7 +178,7 @@ func (h *Hub) document(ctx context.Context, name string) (*document, error) {
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	err := d.load(ctx, h.store, keys)
+	err := d.load(ctx, h.store, &h.keys)
 	h.mu.Lock()
 	d.asking--
 	loaded := d.view.Load() != nil
