@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,7 @@ type document struct {
 // view is the immutable state of a document, ready to send.
 type view struct {
 	policystore.Document
-	keys      int64 // version of the keys that signed the revisions
+	key       ed25519.PublicKey // that signed the revisions
 	current   *signed
 	candidate *signed // nil unless a rollout is running or paused
 	trial     *signed // nil without a revision under trial
@@ -106,9 +107,9 @@ func (d *document) show(v *view) {
 }
 
 // shows reports whether a view, which may be nil, is that of a state with these keys. A store that was restored from a backup has other
-// states with the same versions, and other revisions with the same numbers.
+// states with the same versions, other revisions with the same numbers and other keys with the same versions.
 func (v *view) shows(state *policystore.Document, keys *keyring.Keys) bool {
-	return v != nil && v.Version == state.Version && v.Updated.Equal(state.Updated) && v.keys == keys.Version
+	return v != nil && v.Version == state.Version && v.Updated.Equal(state.Updated) && v.key.Equal(keys.Public())
 }
 
 // load reads the document from the store, unless its view shows it already. It signs with the newest keys: those of an earlier load could
@@ -127,7 +128,7 @@ func (d *document) load(ctx context.Context, store policystore.Documents, newest
 	if state.Current == 0 {
 		return policystore.ErrNotFound
 	}
-	next := &view{Document: state, keys: keys.Version}
+	next := &view{Document: state, key: keys.Public()}
 	if next.current, err = d.sign(ctx, store, keys, state.Current); err != nil {
 		return err
 	}

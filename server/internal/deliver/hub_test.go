@@ -36,7 +36,7 @@ type broken struct {
 	busy atomic.Bool // evidence takes 20 ms
 	adds atomic.Int64
 
-	backup atomic.Pointer[policystore.Store] // if set, documents are read from it: the store was restored
+	backup atomic.Pointer[policystore.Store] // if set, documents and keys are read from it: the store was restored
 }
 
 func (s *broken) restored() policystore.Store {
@@ -78,6 +78,14 @@ func (s *broken) Revision(ctx context.Context, name string, number int64) (polic
 		return policystore.Revision{}, ctx.Err()
 	}
 	return s.restored().Revision(ctx, name, number)
+}
+
+func (s *broken) Setting(ctx context.Context, name string) (policystore.Setting, error) {
+	return s.restored().Setting(ctx, name)
+}
+
+func (s *broken) SaveSetting(ctx context.Context, v policystore.Setting) (policystore.Setting, error) {
+	return s.restored().SaveSetting(ctx, v)
 }
 
 func (s *broken) SaveClients(ctx context.Context, list []policystore.Client) error {

@@ -349,6 +349,29 @@ func TestS9WhatARestoredStoreHasIsDelivered(t *testing.T) {
 	}
 }
 
+// TestS9TheKeysOfARestoredStoreSign, also if they have changed as often as those that the hub knows.
+func TestS9TheKeysOfARestoredStoreSign(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		p.get("shop")
+		backup := memory.Open()
+		defer backup.Close()
+		var store policystore.Store = backup.Policies()
+		keys, err := keyring.Load(t.Context(), store)
+		if err == nil { // the same state at the same time
+			_, err = documents.New(store, nil).Publish(t.Context(), documents.Change{Name: "shop", Base: documents.AnyBase}, body(3), false)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.store.backup.Store(&store)
+		time.Sleep(6 * time.Second)
+		if got := p.envelope(p.get("shop")); !keys.Public().Equal(ed25519.PublicKey(got.Key)) {
+			t.Errorf("signed with %s, not %s", protocol.FormatKey(got.Key), protocol.FormatKey(keys.Public()))
+		}
+	})
+}
+
 func TestS9AStoreThatIsTooSlowIsAnOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		p.publish("shop", 3, nil)
