@@ -33,6 +33,7 @@ type view struct {
 	current   *signed
 	candidate *signed // nil unless a rollout is running or paused
 	trial     *signed // nil without a revision under trial
+	gone      bool    // the store does not hold the document any more, as one that was restored from a backup
 }
 
 // signed is a revision, encoded once for everyone.
@@ -94,13 +95,19 @@ func (d *document) next(w *watcher) *signed {
 	return s
 }
 
-// show replaces the view and wakes the watchers that should have another revision now.
+// stored reports whether the document has been read and is still in the store.
+func (d *document) stored() bool {
+	v := d.view.Load()
+	return v != nil && !v.gone
+}
+
+// show replaces the view and wakes the watchers that should have another revision now, or none any more.
 func (d *document) show(v *view) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.view.Store(v)
 	for w := range d.watchers {
-		if v.desired(w.identity).etag != w.holds {
+		if v.gone || v.desired(w.identity).etag != w.holds {
 			w.wake.Send()
 		}
 	}
@@ -109,7 +116,7 @@ func (d *document) show(v *view) {
 // shows reports whether a view, which may be nil, is that of a state with these keys. A store that was restored from a backup has other
 // states with the same versions, other revisions with the same numbers and other keys with the same versions.
 func (v *view) shows(state *policystore.Document, keys *keyring.Keys) bool {
-	return v != nil && v.Version == state.Version && v.Updated.Equal(state.Updated) && v.key.Equal(keys.Public())
+	return v != nil && !v.gone && v.Version == state.Version && v.Updated.Equal(state.Updated) && v.key.Equal(keys.Public())
 }
 
 // load reads the document from the store, unless its view shows it already. It signs with the newest keys: those of an earlier load could
@@ -119,14 +126,19 @@ func (d *document) load(ctx context.Context, store policystore.Documents, newest
 	defer d.loading.Unlock()
 	keys := newest.Load()
 	state, err := store.Document(ctx, d.name)
+	if err == nil && state.Current == 0 {
+		err = policystore.ErrNotFound
+	}
+	if errors.Is(err, policystore.ErrNotFound) && d.stored() {
+		last := *d.view.Load()
+		last.gone = true
+		d.show(&last)
+	}
 	if err != nil {
 		return err
 	}
 	if d.view.Load().shows(&state, keys) {
 		return nil
-	}
-	if state.Current == 0 {
-		return policystore.ErrNotFound
 	}
 	next := &view{Document: state, key: keys.Public()}
 	if next.current, err = d.sign(ctx, store, keys, state.Current); err != nil {

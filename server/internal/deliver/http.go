@@ -89,7 +89,12 @@ type request struct {
 
 // get sends the revision, or 304 if the client has it.
 func (q *request) get() {
-	s := q.document.view.Load().desired(q.identity)
+	v := q.document.view.Load()
+	if v.gone {
+		fail(q.w, policystore.ErrNotFound)
+		return
+	}
+	s := v.desired(q.identity)
 	if sent, err := s.answer(q.w, q.holds); sent {
 		q.record(s, s.number)
 	} else if err == nil {
@@ -151,7 +156,7 @@ func (q *request) poll(longest time.Duration) {
 
 // changed returns a channel that is ready when the watcher should have another revision than it holds.
 func (w *watcher) changed(d *document) <-chan struct{} {
-	if d.view.Load().desired(w.identity).etag == w.holds {
+	if v := d.view.Load(); !v.gone && v.desired(w.identity).etag == w.holds {
 		return w.wake
 	}
 	ready := make(chan struct{})
@@ -159,7 +164,7 @@ func (w *watcher) changed(d *document) <-chan struct{} {
 	return ready
 }
 
-// stream sends every revision that the client should have until the client leaves, is too slow, or the server drains.
+// stream sends every revision that the client should have until the client leaves, is too slow, or the server drains or has lost the document.
 func (q *request) stream() {
 	header := q.w.Header()
 	header.Set("Content-Type", protocol.TypeStream)
@@ -186,7 +191,7 @@ func (q *request) stream() {
 	if err := send(heartbeatComment); err != nil {
 		return
 	}
-	for {
+	for !d.view.Load().gone {
 		if s := d.next(w); s != nil {
 			if err := send(s.event); err != nil {
 				return

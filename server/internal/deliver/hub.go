@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,11 +122,18 @@ func (h *Hub) sync(ctx context.Context) error {
 	page := func(after string, limit int) ([]policystore.Document, error) {
 		return h.store.Documents(ctx, after, limit)
 	}
+	h.mu.RLock()
+	missing := maps.Clone(h.documents)
+	h.mu.RUnlock()
 	var faults []error
 	for state, err := range paging.All("", pageSize, page, func(d policystore.Document) string { return d.Name }) {
 		if err != nil {
 			return err
 		}
+		if state.Current == 0 {
+			continue // there is nothing to deliver
+		}
+		delete(missing, state.Name)
 		d := h.held(state.Name)
 		if d == nil {
 			continue
@@ -138,6 +146,19 @@ func (h *Hub) sync(ctx context.Context) error {
 			if ctx.Err() != nil { // unless time ran out
 				return errors.Join(faults...)
 			}
+		}
+	}
+	for name, d := range missing {
+		if !d.stored() {
+			continue
+		}
+		err := d.load(ctx, h.store, &h.keys)
+		switch {
+		case !d.stored():
+			h.logger.Warn("the policy store does not hold a document any more; if it was restored from a backup, publish the document again",
+				"document", name)
+		case err != nil:
+			faults = append(faults, &documentError{name, err})
 		}
 	}
 	h.synced.Store(time.Now().UnixNano())
@@ -160,9 +181,9 @@ func (h *Hub) held(name string) *document {
 	return h.documents[name]
 }
 
-// document returns a document that has a view, or policystore.ErrNotFound, or errUnavailable.
+// document returns a document that the store holds, or policystore.ErrNotFound, or errUnavailable.
 func (h *Hub) document(ctx context.Context, name string) (*document, error) {
-	if d := h.held(name); d != nil && d.view.Load() != nil {
+	if d := h.held(name); d != nil && d.stored() {
 		return d, nil
 	}
 	if h.keys.Load() == nil {
@@ -181,7 +202,7 @@ func (h *Hub) document(ctx context.Context, name string) (*document, error) {
 	err := d.load(ctx, h.store, &h.keys)
 	h.mu.Lock()
 	d.asking--
-	loaded := d.view.Load() != nil
+	loaded := d.stored()
 	if !loaded && d.asking == 0 { // nobody else may get a view of what sync no longer finds
 		delete(h.documents, name)
 	}

@@ -349,6 +349,41 @@ func TestS9WhatARestoredStoreHasIsDelivered(t *testing.T) {
 	}
 }
 
+// TestS9ADocumentThatARestoredStoreDoesNotHoldIsNotDelivered, until it is published anew.
+func TestS9ADocumentThatARestoredStoreDoesNotHoldIsNotDelivered(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		s := p.stream("shop", nil, protocol.HeaderClient, "web")
+		polled := make(chan int)
+		go func() {
+			polled <- p.get("shop", "If-None-Match", p.get("shop").Header.Get("ETag"), "Prefer", "wait=50").StatusCode
+		}()
+		synctest.Wait()
+		original := p.store.Store
+		backup := memory.Open()
+		defer backup.Close()
+		var store policystore.Store = backup.Policies()
+		p.store.backup.Store(&store)
+		time.Sleep(6 * time.Second)
+		<-s.done
+		if got := <-polled; got != http.StatusNotFound {
+			t.Errorf("a long poll got %d", got)
+		}
+		for range 2 {
+			if got := p.get("shop"); got.StatusCode != http.StatusNotFound {
+				t.Error(got.Status)
+			}
+		}
+		if n := strings.Count(p.log.String(), "does not hold"); n != 1 {
+			t.Errorf("%d warnings: %s", n, &p.log)
+		}
+		p.store.backup.Store(&original)
+		if got := p.revision(p.get("shop")); got != 1 {
+			t.Errorf("revision %d", got)
+		}
+	})
+}
+
 // TestS9TheKeysOfARestoredStoreSign, also if they have changed as often as those that the hub knows.
 func TestS9TheKeysOfARestoredStoreSign(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
