@@ -95,6 +95,24 @@ func TestS4OnlyTrustedAndEndorsedKeysCount(t *testing.T) {
 	}
 }
 
+// TestS9RevisionsOfARestoredStoreAreRefusedWithARemedy.
+func TestS9RevisionsOfARestoredStoreAreRefusedWithARemedy(t *testing.T) {
+	trust := protocol.NewTrust("shop")
+	newest := signed(key('a'))
+	if err := trust.Accept(&newest); err != nil {
+		t.Fatal(err)
+	}
+	older, other := newest, newest
+	older.Revision--
+	other.Body += " "
+	for e, want := range map[*protocol.Envelope]error{&older: protocol.ErrOlder, &other: protocol.ErrTwice} {
+		e.Sign(key('a'))
+		if err := trust.Accept(e); !errors.Is(err, want) || !strings.Contains(err.Error(), "publish the document until its revision is above 7") {
+			t.Error(err)
+		}
+	}
+}
+
 func TestS4EnvelopesAreReadStrictly(t *testing.T) {
 	e := signed(key('a'))
 	good, err := e.Encode()

@@ -14,6 +14,9 @@ var (
 	ErrTwice   = errors.New("protocol: two contents have the same revision number")
 )
 
+// restored is the remedy for a server that has forgotten revisions.
+const restored = "if the server's store was restored from a backup, publish the document until its revision is above %d"
+
 // Trust accepts the envelopes of one document in the order of their revisions. It is not safe for concurrent use.
 type Trust struct {
 	document string
@@ -56,10 +59,10 @@ func (t *Trust) Accept(e *Envelope) error {
 		return err
 	}
 	if t.newest != nil && e.Revision < t.newest.Revision {
-		return fmt.Errorf("%w: %d after %d", ErrOlder, e.Revision, t.newest.Revision)
+		return fmt.Errorf("%w: %d after %d; "+restored, ErrOlder, e.Revision, t.newest.Revision, t.newest.Revision)
 	}
 	if t.newest != nil && e.Revision == t.newest.Revision && e.Body != t.newest.Body {
-		return fmt.Errorf("%w: %d", ErrTwice, e.Revision)
+		return fmt.Errorf("%w: %d; "+restored, ErrTwice, e.Revision, e.Revision)
 	}
 	if !t.fixed {
 		t.keys = []ed25519.PublicKey{e.Key} // the first key, or one that it has endorsed
