@@ -10,8 +10,8 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Statements that change the jobs $1 of one table and return the IDs of those that were still there. All statements of a
-// transaction use the same time, so that jobs which are retried together keep their order.
+// Statements that change the jobs $1 of one table and return the IDs of those that were still there, with the keys that are to be released.
+// All statements of a transaction use the same time, so that jobs which are retried together keep their order.
 var (
 	// readySQL starts jobs again, from "gone". Refusals that are still on the record go to the history.
 	readySQL = `, refused AS (
@@ -79,7 +79,7 @@ WITH gone AS (
 ), ended AS (
     INSERT INTO {{schema}}.done (` + factColumns + `, needed, finished_at, state)
     SELECT ` + factColumns + `, CASE WHEN needed > 1 THEN 3 ELSE needed END, now(), 'cancelled' FROM gone
-)` + departSQL + keysSQL + changedSQL + `'cancelled'::text` + endedSQL + changedIDsSQL
+)` + departSQL + changedSQL + `'cancelled'::text` + endedSQL + changedIDsSQL
 
 	cancelRunningSQL = `UPDATE {{schema}}.running SET cancel_requested = coalesce(cancel_requested, now()) WHERE id = ANY ($1::uuid[]) RETURNING id`
 
@@ -96,7 +96,7 @@ WITH gone AS (
 ), flowed AS (
     INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
     SELECT n.flow, -count(*), ` + leftDoneSQL + ` FROM gone g, ` + flowOfSQL + ` WHERE g.needed > 0 GROUP BY n.flow
-)` + departSQL + keysSQL + changedSQL + `''::text` + endedSQL + changedIDsSQL
+)` + departSQL + changedSQL + `''::text` + endedSQL + changedIDsSQL
 
 	// departSQL gives up the places of jobs, and leaves the lines in which they wait. inTable chooses the columns.
 	departSQL = `{{departed}}`
@@ -105,20 +105,29 @@ WITH gone AS (
 	leftSQL = `-count(*) FILTER (WHERE was = 'scheduled'), -count(*) FILTER (WHERE was = 'completed'), -count(*) FILTER (WHERE was = 'dead'),
         -count(*) FILTER (WHERE was = 'cancelled')`
 
-	// changedSQL, a state, endedSQL and changedIDsSQL select the IDs of "gone" and tell the flows of these jobs that they have ended: once,
+	// changedSQL, a state, endedSQL and changedIDsSQL select "gone" and tell the flows of these jobs that they have ended: once,
 	// as the rows of a subquery that is joined could be made for each of "gone".
 	changedSQL = `, told AS MATERIALIZED (
     SELECT ` + tellFlowsSQL
 	changedIDsSQL = ` AS released FROM gone
 )
-SELECT g.id FROM gone g, told f WHERE f.released IS NOT NULL`
+SELECT g.id, g.queue, g.unique_key FROM gone g, told f WHERE f.released IS NOT NULL`
 
 	// keysSQL releases the keys of "gone" that are held until their job ends.
 	keysSQL = `, keys AS (
-    DELETE FROM {{schema}}.unique_key u USING (SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL ORDER BY ` + keyOrder + `) g
-    WHERE u.queue = ANY (ARRAY[g.queue]) AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
+    ` + releaseSQL("gone") + `
 )`
+
+	// releaseAllSQL releases the keys of the jobs of several tables: one statement for each table would not keep the order of keys.
+	releaseAllSQL = releaseSQL("unnest($1::uuid[], $2::text[], $3::bytea[]) AS gone(id, queue, unique_key)")
 )
+
+// releaseSQL releases the keys of jobs that are held until their job ends.
+func releaseSQL(jobs string) string {
+	return `DELETE FROM {{schema}}.unique_key u USING (
+        SELECT id, queue, unique_key FROM ` + jobs + ` WHERE unique_key IS NOT NULL ORDER BY ` + keyOrder + `) g
+    WHERE u.queue = ANY (ARRAY[g.queue]) AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL`
+}
 
 // changeSQL is the statement for an action on the jobs of a table.
 func changeSQL(a job.Action, table string) string {
@@ -224,6 +233,7 @@ func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (
 			return err
 		}
 		last = newest
+		var keys heldKeys
 		for _, p := range places() {
 			ids := byTable[p.table]
 			if len(ids) == 0 {
@@ -235,7 +245,7 @@ func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (
 				}
 			}
 			rows, _ := tx.Query(ctx, j.db.sql(inTable(changeSQL(action, p.table), p.table)), ids)
-			names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			names, err := pgx.CollectRows(rows, keys.read)
 			if err != nil {
 				return err
 			}
@@ -254,12 +264,36 @@ func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (
 				}
 			}
 		}
-		return nil
+		if len(keys.ids) == 0 {
+			return nil
+		}
+		_, err = tx.Exec(ctx, j.db.sql(releaseAllSQL), keys.ids, keys.queues, keys.keys)
+		return err
 	})
 	if err != nil {
 		return nil, nil, "", err
 	}
 	return changed, missed, last, nil
+}
+
+// heldKeys are the keys that jobs which have ended still hold.
+type heldKeys struct {
+	ids    []pgtype.UUID
+	queues []string
+	keys   [][]byte
+}
+
+// read returns the ID of a changed job and adds its key, if the statement returns keys.
+func (k *heldKeys) read(row pgx.CollectableRow) (string, error) {
+	var id pgtype.UUID
+	var queue string
+	var key []byte
+	into := []any{&id, &queue, &key}
+	err := row.Scan(into[:len(row.FieldDescriptions())]...)
+	if key != nil {
+		k.ids, k.queues, k.keys = append(k.ids, id), append(k.queues, queue), append(k.keys, key)
+	}
+	return id.String(), err
 }
 
 // others returns the IDs that are not among the names.

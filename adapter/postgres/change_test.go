@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +46,68 @@ SELECT id, now() + interval '1 hour', fence + 1, 1, 0, priority, queue, type FRO
 			}
 			if ids := <-changed; len(ids) != 2 {
 				t.Errorf("%s: changed %q, want both", action, ids)
+			}
+		})
+	}
+}
+
+// TestJ9AChangeOverSeveralStatesReleasesKeysInTheOrderInWhichTheyAreTaken: a transaction that takes them meanwhile does not deadlock.
+func TestJ9AChangeOverSeveralStatesReleasesKeysInTheOrderInWhichTheyAreTaken(t *testing.T) {
+	for _, action := range []job.Action{job.ActionCancel, job.ActionDelete} {
+		t.Run(string(action), func(t *testing.T) {
+			ctx := t.Context()
+			db, _ := open(t)
+			store := db.Jobs()
+			keyed := func(keys ...string) []job.Insert {
+				list := inserts(len(keys))
+				for i := range list {
+					list[i].UniqueKey = keys[i]
+				}
+				return list
+			}
+			list := keyed("a", "c")
+			list[0].RunAt = time.Now().Add(time.Hour) // ready jobs are changed before scheduled ones
+			enqueue(t, store, list...)
+			waiting := func(want int) {
+				for n := 0; n < want; {
+					const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+					if err := pools[url].QueryRow(ctx, blocked).Scan(&n); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			first, err := pools[url].Begin(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.InsertTx(ctx, first, keyed("b")); err != nil {
+				t.Fatal(err)
+			}
+			errs := make(chan error)
+			go func() {
+				errs <- pgx.BeginFunc(ctx, pools[url], func(tx pgx.Tx) error {
+					_, err := tx.Exec(ctx, `SET LOCAL deadlock_timeout = '10ms'`) // it fails, not what it waits for
+					if err == nil {
+						_, err = store.InsertTx(ctx, tx, keyed("a", "b", "c"))
+					}
+					return err
+				})
+			}()
+			waiting(1) // it has a
+			go func() {
+				ids, err := store.Change(ctx, action, job.Filter{IDs: []string{list[0].ID, list[1].ID}}, 10)
+				if err == nil && len(ids) != 2 {
+					err = fmt.Errorf("%q were changed", ids)
+				}
+				errs <- err
+			}()
+			waiting(2)
+			if err := errors.Join(first.Rollback(ctx), <-errs, <-errs); err != nil {
+				t.Error(err)
+			}
+			again, err := store.Enqueue(ctx, keyed("a", "c"))
+			if err != nil || again[0].Existed || again[1].Existed {
+				t.Errorf("keys that were released: %+v, %v", again, err)
 			}
 		})
 	}
