@@ -85,6 +85,12 @@ func (s *FileSink) restore() error {
 	if err != nil { // not reached in tests: current has read the same file just before
 		return err
 	}
+	if saved.Ended && saved.Segment == n && !fileExists(s.names.path) { // the process died then, and the file was moved away since
+		n++ // its number is not used again
+		if err = s.names.saveHeads(savedHeads{Segment: n, Heads: saved.Heads}); err != nil {
+			return err
+		}
+	}
 	s.segment, s.unsaved = n, saved.Segment < n
 	if err = s.openSegment(); err != nil {
 		return err
@@ -126,7 +132,7 @@ func (s *FileSink) Segment(context.Context) (uint64, error) {
 	if err := s.file.Sync(); err != nil {
 		return s.segment, err
 	}
-	if err := s.saveHeads(); err != nil { // first, as the file may be moved away once it is renamed
+	if err := s.saveHeads(true); err != nil { // first, as the file may be moved away once it is renamed
 		return s.segment, err
 	}
 	if err := os.Rename(s.names.path, s.names.rotated(s.segment)); err != nil {
@@ -135,11 +141,12 @@ func (s *FileSink) Segment(context.Context) (uint64, error) {
 	s.file.Close()
 	s.file, s.size = nil, 0
 	s.segment++
-	return s.segment, s.saveHeads()
+	return s.segment, s.saveHeads(false)
 }
 
-func (s *FileSink) saveHeads() error {
-	err := s.names.saveHeads(s.segment, s.heads)
+// saveHeads saves the heads. ended says that the file of the segment gets its number next.
+func (s *FileSink) saveHeads(ended bool) error {
+	err := s.names.saveHeads(savedHeads{Segment: s.segment, Ended: ended, Heads: sortedHeads(s.heads)})
 	s.unsaved = err != nil
 	return err
 }
@@ -156,7 +163,7 @@ func (s *FileSink) Append(_ context.Context, entries []Entry) error {
 		return err
 	}
 	if s.unsaved { // the earlier segments may be moved away once another follows them
-		if err := s.saveHeads(); err != nil {
+		if err := s.saveHeads(false); err != nil {
 			return err
 		}
 	}

@@ -55,9 +55,10 @@ func (n fileNames) ended() ([]uint64, error) {
 }
 
 // savedHeads is the content of the heads file: the heads of all chains in the segments before Segment, and
-// perhaps of Segment itself.
+// perhaps of Segment itself. Ended says that the file of Segment gets its number next.
 type savedHeads struct {
 	Segment uint64 `json:"segment"`
+	Ended   bool   `json:"ended,omitempty"`
 	Heads   []Head `json:"heads"`
 }
 
@@ -81,8 +82,8 @@ func (n fileNames) saved() (s savedHeads, err error) {
 	return s, nil
 }
 
-func (n fileNames) saveHeads(segment uint64, heads map[string]Head) error {
-	raw, err := json.Marshal(savedHeads{Segment: segment, Heads: sortedHeads(heads)})
+func (n fileNames) saveHeads(s savedHeads) error {
+	raw, err := json.Marshal(s)
 	if err != nil { // not reached in tests: strings and numbers always have a JSON form
 		return err
 	}

@@ -286,6 +286,25 @@ func TestA3FilesMayBeMovedAway(t *testing.T) {
 	}
 }
 
+// TestA3TheNumberOfAFileThatWasMovedAwayIsNotUsedAgain, although the process was killed as soon as the file had its number.
+func TestA3TheNumberOfAFileThatWasMovedAwayIsNotUsedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	sink := openFile(t, path, FileOptions{})
+	logTo(t, sink, 1)
+	sink.Close()
+	if err := errors.Join(sink.saveHeads(true), os.Rename(path, filepath.Join(t.TempDir(), "moved"))); err != nil {
+		t.Fatal(err)
+	}
+	heads, _ := sink.Heads(bg)
+	for range 2 { // also if it is killed before it appends
+		again := openFile(t, path, FileOptions{})
+		if got, _ := again.Heads(bg); again.segment != 2 || !cmp.Equal(heads, got) {
+			t.Errorf("segment %d; heads %v, want %v", again.segment, got, heads)
+		}
+		again.Close()
+	}
+}
+
 func TestA3InvalidCursors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	if err := NewFileSource(path).Read(bg, "", nil); !errors.Is(err, fs.ErrNotExist) {
