@@ -92,11 +92,7 @@ var adapters = []adapter{
 // adapterTable is the page of adapters.
 func adapterTable() []byte {
 	var b strings.Builder
-	b.WriteString("# Adapters\n\n" +
-		"Each technology has one folder below `adapter/`. Those that need a vendor's SDK are Go modules of their own, so that a program\n" +
-		"only downloads the SDKs that it uses. The table says which contracts an adapter implements; it is generated from the types\n" +
-		"(`go generate ./...`), and a test compares them. [NATS](nats.md), [PostgreSQL](connectors-postgres.md) as\n" +
-		"a queue, and [brokers](connectors-brokers.md) have pages of their own.\n\n| adapter |")
+	b.WriteString("| adapter |")
 	for _, c := range contracts {
 		b.WriteString(" " + c.title + " |")
 	}

@@ -86,13 +86,6 @@ func apiReference() ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	fmt.Fprint(&b, `# HTTP API
-
-Every operation of `+"`tenet server`"+`. This page is generated from the OpenAPI 3.1 document that the server serves at
-`+"`/v1/openapi.json`"+`. [The server](server.md) says how requests are authorised and how errors look; [the protocol](protocol.md)
-describes the operations that client programs use to follow documents.
-
-`)
 	tags := map[string][]string{} // rows by tag
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		for _, method := range []string{"get", "post", "put", "delete"} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/tenetdev/tenet/simulate"
 )
@@ -33,7 +34,8 @@ func run(root string) error {
 	return nil
 }
 
-// generate returns the content of every generated file by its path below the root.
+// generate returns the content of every generated file by its path below the root. The introductions of pages are written by hand, and
+// stay as they are.
 func generate(root string) (map[string][]byte, error) {
 	comments, err := readComments(filepath.Join(root, "policy"), filepath.Join(root, "policyfile"), filepath.Join(root, "simulate"))
 	if err != nil {
@@ -47,13 +49,23 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{
-		"docs/api.md":               api,
-		"policyfile/fields_gen.go":  code,
-		"docs/policy-reference.md":  reference(comments),
-		"docs/prove.md":             provePage(),
-		"docs/reason-codes.md":      reasons(),
-		"docs/adapters.md":          adapterTable(),
-		"docs/scenario.schema.json": simulate.Schema(),
-	}, nil
+	files := map[string][]byte{"policyfile/fields_gen.go": code, "docs/scenario.schema.json": simulate.Schema()}
+	for _, page := range []struct {
+		path, from string // where the generated part begins
+		part       []byte
+	}{
+		{"docs/api.md", "## ", api}, {"docs/policy-reference.md", "## ", reference(comments)}, {"docs/prove.md", "| code |", proveRules()},
+		{"docs/reason-codes.md", "\n## ", reasons()}, {"docs/adapters.md", "| adapter |", adapterTable()},
+	} {
+		text, err := os.ReadFile(filepath.Join(root, page.path))
+		if err != nil {
+			return nil, fmt.Errorf("read the introduction of a page: %w", err)
+		}
+		introduction, _, found := strings.Cut(string(text), page.from)
+		if !found {
+			return nil, fmt.Errorf("%s: the generated part begins with %q, which is missing", page.path, page.from)
+		}
+		files[page.path] = append([]byte(introduction), page.part...)
+	}
+	return files, nil
 }

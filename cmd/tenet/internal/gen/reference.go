@@ -45,22 +45,9 @@ func objects() []object {
 	return list
 }
 
-const referenceHead = `# Policy document reference
-
-Generated from the Go types by ` + "`go generate ./...`" + `; do not edit.
-
-A document is YAML or JSON. Durations are seconds as numbers, or strings such as ` + "`250ms`" + ` and ` + "`1h30m`" + `. A field that is
-left out takes its value from the queue (jobs), then from ` + "`defaults`" + `, then from the category's row in the catalog, then from
-the built-in default. Where ` + "`null`" + ` is accepted it means explicitly none; the strings ` + "`\"\"`" + ` and ` + "`none`" + ` mean the same.
-What ` + "`scope: shared`" + ` means is the subject of [shared limits](shared-limits.md).
-The schema printed by ` + "`tenet policy schema`" + ` states the same rules for editors.
-
-`
-
 // reference writes a table per object.
 func reference(comments map[string]string) []byte {
 	var b bytes.Buffer
-	b.WriteString(referenceHead)
 	for _, o := range objects() {
 		title, about := "`"+o.path+"`", comments[o.name()]
 		if o.path == "" {
@@ -200,8 +187,6 @@ func catalog(b *bytes.Buffer) {
 // reasons writes the reference of reasons.
 func reasons() []byte {
 	var b bytes.Buffer
-	b.WriteString("# Reason codes\n\nGenerated from the Go code by `go generate ./...`; do not edit.\n\n")
-	b.WriteString("Every decision carries one of these reasons. Metrics, timelines, audit events and the command line use the same strings; the set is closed.\n")
 	for _, section := range []struct{ where, title string }{
 		{"outcome", "Outcomes of attempts"}, {"decision", "Why work continues or stops"},
 		{"idempotency", "Answers of idempotency guards"},
