@@ -12,9 +12,6 @@ type Rule struct {
 	Why string
 	// Remedy says how to mend a violation.
 	Remedy string
-	// Violating and Mended are documents. For a note, which is never violated, Violating is one to look at and Mended leaves less to
-	// state. Graph is the call graph that both are checked with, if any.
-	Violating, Mended, Graph string
 
 	policy func(*subject) *answer // nil answer: the rule does not apply
 	budget func(name string, b policy.Budget, users []subject) *answer

@@ -64,7 +64,7 @@ func TestD6EveryReasonIsInTheReference(t *testing.T) {
 
 func TestRunWritesEveryFile(t *testing.T) {
 	into := t.TempDir()
-	for _, dir := range []string{"policy", "policyfile", "docs"} {
+	for _, dir := range []string{"policy", "policyfile", "prove/testdata/rules", "docs"} {
 		if err := os.CopyFS(filepath.Join(into, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
 			t.Fatal(err)
 		}

@@ -49,12 +49,16 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules, err := proveRules(root)
+	if err != nil {
+		return nil, err
+	}
 	files := map[string][]byte{"policyfile/fields_gen.go": code, "docs/scenario.schema.json": simulate.Schema()}
 	for _, page := range []struct {
 		path, from string // where the generated part begins
 		part       []byte
 	}{
-		{"docs/api.md", "## ", api}, {"docs/policy-reference.md", "## ", reference(comments)}, {"docs/prove.md", "| code |", proveRules()},
+		{"docs/api.md", "## ", api}, {"docs/policy-reference.md", "## ", reference(comments)}, {"docs/prove.md", "| code |", rules},
 		{"docs/reason-codes.md", "\n## ", reasons()}, {"docs/adapters.md", "| adapter |", adapterTable()},
 	} {
 		text, err := os.ReadFile(filepath.Join(root, page.path))
