@@ -74,7 +74,7 @@ func TestSchemaDescribesItsFields(t *testing.T) {
 	schema := string(Schema())
 	for _, want := range []string{
 		`"$schema": "https://json-schema.org/draft/2020-12/schema"`,
-		descriptions["Retry.max_attempts"], descriptions["Hedge"], `"StepRetry"`, `"proportional"`,
+		descriptions()["Retry.max_attempts"], descriptions()["Hedge"], `"StepRetry"`, `"proportional"`,
 	} {
 		if want == "" || !strings.Contains(schema, want) {
 			t.Errorf("the schema lacks %q", want)

@@ -1,12 +1,15 @@
 package policyfile
 
 import (
+	_ "embed"
+	"encoding/json"
 	"maps"
 	"math"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policy"
@@ -22,6 +25,15 @@ func Schema() []byte {
 	}}
 	return s.document("urn:tenet:policy-document:1", "Tenet policy document")
 }
+
+//go:embed descriptions.json
+var comments string
+
+// descriptions returns the comments of documented types and fields.
+var descriptions = sync.OnceValue(func() (texts map[string]string) {
+	_ = json.Unmarshal([]byte(comments), &texts) // generated
+	return texts
+})
 
 // schemas collects the definitions of struct types.
 type schemas struct {
@@ -55,7 +67,7 @@ func (s schemas) object(t reflect.Type) map[string]any {
 	properties := map[string]any{}
 	for _, f := range fields.Of(t) {
 		schema := s.field(t, f)
-		if text := descriptions[t.Name()+"."+f.Name]; text != "" {
+		if text := descriptions()[t.Name()+"."+f.Name]; text != "" {
 			schema["description"] = text
 			if value, ok := defaultOf(text, f); ok {
 				schema["default"] = value
@@ -67,7 +79,7 @@ func (s schemas) object(t reflect.Type) map[string]any {
 		properties[f.Name] = schema
 	}
 	object := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
-	if text := descriptions[t.Name()]; text != "" && t != s.root {
+	if text := descriptions()[t.Name()]; text != "" && t != s.root {
 		object["description"] = text
 	}
 	switch t {

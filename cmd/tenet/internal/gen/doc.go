@@ -1,3 +1,3 @@
-// Command gen generates code and pages from Go types: the descriptions in the document schema, the references of document
+// Command gen generates data and pages from Go types: the descriptions in the document schema, the references of document
 // fields and of reasons, and the table of adapters. Run it with "go generate ./...".
 package main

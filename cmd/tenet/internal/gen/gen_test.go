@@ -72,7 +72,7 @@ func TestRunWritesEveryFile(t *testing.T) {
 	if err := run(into); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"policyfile/fields_gen.go", "docs/policy-reference.md", "docs/reason-codes.md"} {
+	for _, path := range []string{"policyfile/descriptions.json", "docs/policy-reference.md", "docs/reason-codes.md"} {
 		if info, err := os.Stat(filepath.Join(into, path)); err != nil || info.Size() == 0 {
 			t.Errorf("%s was not written: %v", path, err)
 		}

@@ -41,7 +41,7 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	code, err := descriptions(comments)
+	texts, err := descriptions(comments)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{"policyfile/fields_gen.go": code, "docs/scenario.schema.json": simulate.Schema()}
+	files := map[string][]byte{"policyfile/descriptions.json": texts, "docs/scenario.schema.json": simulate.Schema()}
 	for _, page := range []struct {
 		path, from string // where the generated part begins
 		part       []byte
