@@ -298,50 +298,42 @@ func sentenceCase(text string) string { return strings.ToUpper(text[:1]) + text[
 
 // rolloutAction makes the changes that pause, resume and abort the rollout of a document.
 func rolloutAction() *action {
-	return &action{
-		path: "policies/{name}/rollout/{action}",
-		preview: func(r *request) (*preview, error) {
-			name, does := r.PathValue("name"), r.PathValue("action")
-			var d policystore.Document
-			if err := r.get(documentPath(name, ""), nil, &d); err != nil {
+	return onDocument("policies/{name}/rollout/{action}", func(r *request, d *policystore.Document) (*preview, error) {
+		name, does := d.Name, r.PathValue("action")
+		o := d.Rollout
+		if o == nil || o.State.Ended() {
+			return &preview{Title: "No rollout runs", Nothing: true, Text: []string{name + " has no rollout that has not ended."}}, nil
+		}
+		p := &preview{Button: sentenceCase(does) + " the rollout", Command: commandLine([]string{"policy", "rollout", does, name})}
+		p.Title = sentenceCase(does) + " the rollout of " + name + "?"
+		p.Fields = []field{{Name: "revision", Type: "hidden", Value: decimal(o.Candidate)}}
+		switch does {
+		case "pause":
+			p.Text = []string{"Clients keep what they have. Nothing is judged, and harm is not taken back by itself, until somebody resumes it."}
+		case "resume":
+			p.Text = []string{fmt.Sprintf("The rollout goes on at step %d. The pause does not count as time of the step.", o.Step+1)}
+		case "abort":
+			totals, err := r.clientTotals(*d)
+			if err != nil {
 				return nil, err
 			}
-			o := d.Rollout
-			if o == nil || o.State.Ended() {
-				return &preview{Title: "No rollout runs", Nothing: true, Text: []string{name + " has no rollout that has not ended."}}, nil
+			p.Danger = true
+			p.Text = []string{fmt.Sprintf("Revision %d is taken back from %s: the content of revision %d is published as revision %d, and every client gets it.", o.Candidate, plural(totals.running(o.Candidate), "client", "clients"), o.Base, d.Newest+1)}
+			p.ExtraTemplate = "difference"
+			if p.Extra, err = r.difference(name, o.Candidate, o.Base); err != nil {
+				return nil, err
 			}
-			p := &preview{Button: sentenceCase(does) + " the rollout", Command: commandLine([]string{"policy", "rollout", does, name})}
-			p.Title = sentenceCase(does) + " the rollout of " + name + "?"
-			p.Fields = []field{{Name: "revision", Type: "hidden", Value: decimal(o.Candidate)}}
-			switch does {
-			case "pause":
-				p.Text = []string{"Clients keep what they have. Nothing is judged, and harm is not taken back by itself, until somebody resumes it."}
-			case "resume":
-				p.Text = []string{fmt.Sprintf("The rollout goes on at step %d. The pause does not count as time of the step.", o.Step+1)}
-			case "abort":
-				totals, err := r.clientTotals(d)
-				if err != nil {
-					return nil, err
-				}
-				p.Danger = true
-				p.Text = []string{fmt.Sprintf("Revision %d is taken back from %s: the content of revision %d is published as revision %d, and every client gets it.", o.Candidate, plural(totals.running(o.Candidate), "client", "clients"), o.Base, d.Newest+1)}
-				p.ExtraTemplate = "difference"
-				if p.Extra, err = r.difference(name, o.Candidate, o.Base); err != nil {
-					return nil, err
-				}
-			default:
-				return nil, errNoPage
-			}
-			return p, nil
-		},
-		make: func(r *request) (string, string, error) {
-			name, does := r.PathValue("name"), r.PathValue("action")
-			done := map[string]string{"pause": "paused", "resume": "running again", "abort": "aborted"}[does]
-			if done == "" {
-				return "", "", errNoPage
-			}
-			err := r.change(client.Call{Method: http.MethodPost, Path: documentPath(name, "/rollout/"+does), Query: params.Of("revision", r.PostFormValue("revision"))}, nil)
-			return "The rollout of " + name + " is " + done + ".", "", err
-		},
-	}
+		default:
+			return nil, errNoPage
+		}
+		return p, nil
+	}, func(r *request, name string) (string, error) {
+		does := r.PathValue("action")
+		done := map[string]string{"pause": "paused", "resume": "running again", "abort": "aborted"}[does]
+		if done == "" {
+			return "", errNoPage
+		}
+		err := r.change(client.Call{Method: http.MethodPost, Path: documentPath(name, "/rollout/"+does), Query: params.Of("revision", r.PostFormValue("revision"))}, nil)
+		return "The rollout of " + name + " is " + done + ".", err
+	})
 }

@@ -43,26 +43,16 @@ func (r *request) trial(name string) (t api.Trial, err error) {
 }
 
 func endTrialAction() *action {
-	return &action{
-		path: "policies/{name}/trial/end",
-		preview: func(r *request) (*preview, error) {
-			name := r.PathValue("name")
-			var d policystore.Document
-			if err := r.get(documentPath(name, ""), nil, &d); err != nil {
-				return nil, err
-			}
-			if d.Trial == nil {
-				return &preview{Title: "No revision is under trial", Nothing: true, Text: []string{name + " has no revision under trial."}}, nil
-			}
-			return &preview{
-				Title: "End the trial of " + name + "?", Button: "End the trial", Command: commandLine([]string{"policy", "trial", "end", name}),
-				Fields: []field{{Name: "revision", Type: "hidden", Value: decimal(d.Trial.Revision)}},
-				Text:   []string{fmt.Sprintf("Clients forget revision %d, and what it would have decided is no longer shown. The revision itself stays in the list.", d.Trial.Revision)},
-			}, nil
-		},
-		make: func(r *request) (string, string, error) {
-			name := r.PathValue("name")
-			return "The trial of " + name + " has ended.", "", r.change(client.Call{Method: http.MethodDelete, Path: documentPath(name, "/trial"), Query: params.Of("revision", r.PostFormValue("revision"))}, nil)
-		},
-	}
+	return onDocument("policies/{name}/trial/end", func(_ *request, d *policystore.Document) (*preview, error) {
+		if d.Trial == nil {
+			return &preview{Title: "No revision is under trial", Nothing: true, Text: []string{d.Name + " has no revision under trial."}}, nil
+		}
+		return &preview{
+			Title: "End the trial of " + d.Name + "?", Button: "End the trial", Command: commandLine([]string{"policy", "trial", "end", d.Name}),
+			Fields: []field{{Name: "revision", Type: "hidden", Value: decimal(d.Trial.Revision)}},
+			Text:   []string{fmt.Sprintf("Clients forget revision %d, and what it would have decided is no longer shown. The revision itself stays in the list.", d.Trial.Revision)},
+		}, nil
+	}, func(r *request, name string) (string, error) {
+		return "The trial of " + name + " has ended.", r.change(client.Call{Method: http.MethodDelete, Path: documentPath(name, "/trial"), Query: params.Of("revision", r.PostFormValue("revision"))}, nil)
+	})
 }
