@@ -49,15 +49,15 @@ func target(ctx context.Context, names ...string) (*client.Documents, error) {
 
 // published is the output of "policy publish" and "policy rollback".
 type published struct {
-	Name     string      `json:"name"`
-	Revision int64       `json:"revision"`
-	Hash     string      `json:"hash"`
-	Warnings []api.Fault `json:"warnings,omitempty"`
-	Rollout  string      `json:"rollout,omitempty"` // ID of the rollout that delivers the revision
-	Trial    bool        `json:"trial,omitempty"`   // the revision is under trial
+	api.Published
+	Rollout string `json:"rollout,omitempty"` // ID of the rollout that delivers the revision
 }
 
-func (p *published) print(a *cli.App, form string) error {
+func printPublished(a *cli.App, form string, found api.Published) error {
+	p := published{Published: found}
+	if found.Rollout != nil {
+		p.Rollout = found.Rollout.ID
+	}
 	return a.Print(form, p, func(w io.Writer) {
 		how := "in force"
 		switch {
@@ -70,21 +70,12 @@ func (p *published) print(a *cli.App, form string) error {
 	})
 }
 
-func newPublished(p *api.Published) *published {
-	out := &published{Name: p.Name, Revision: p.Revision, Hash: p.Hash, Warnings: p.Warnings, Trial: p.Trial}
-	if p.Rollout != nil {
-		out.Rollout = p.Rollout.ID
-	}
-	return out
-}
-
 // changeFlags are the flags of a command that publishes.
 type changeFlags struct {
 	base    int64
 	message string
 	rollout rolloutFlags
 	form    *string
-	based   bool // --base was given
 	dryRun  bool
 }
 
@@ -108,21 +99,24 @@ func (f *changeFlags) printDry(a *cli.App, t client.Target) error {
 	return a.Print(*f.form, would{t.Name, t.Base}, func(w io.Writer) { cli.Fprintf(w, "%s: revision %d would be replaced\n", t.Name, t.Base) })
 }
 
-// of returns the document and the revision that is replaced.
-func (f *changeFlags) of(ctx context.Context, d *client.Documents, name string) (client.Target, error) {
-	t := client.Target{Name: name, Base: f.base}
+// target returns the documents of --server, and the document and revision that are replaced.
+func (f *changeFlags) target(cmd *cobra.Command, name string) (d *client.Documents, t client.Target, err error) {
+	if d, err = target(cmd.Context(), name); err != nil {
+		return nil, t, err
+	}
+	t = client.Target{Name: name, Base: f.base}
 	if f.base < 0 {
-		return t, cli.Usagef("--base %d: write the number of a revision, or 0 for none", f.base)
+		return d, t, cli.Usagef("--base %d: write the number of a revision, or 0 for none", f.base)
 	}
-	if f.based {
-		return t, nil
+	if cmd.Flags().Changed("base") {
+		return d, t, nil
 	}
-	state, err := d.Get(ctx, name)
+	state, err := d.Get(cmd.Context(), name)
 	if err != nil && !errors.Is(err, policystore.ErrNotFound) {
-		return t, err
+		return d, t, err
 	}
 	t.Base = state.Current
-	return t, nil
+	return d, t, nil
 }
 
 func publishCommand(a *cli.App) *cobra.Command {
@@ -158,12 +152,7 @@ another revision is in force than --base, the document is frozen, or a rollout i
 		if err != nil {
 			return err
 		}
-		d, err := target(ctx, *name)
-		if err != nil {
-			return err
-		}
-		f.based = cmd.Flags().Changed("base")
-		t, err := f.of(ctx, d, *name)
+		d, t, err := f.target(cmd, *name)
 		if err != nil {
 			return err
 		}
@@ -178,7 +167,7 @@ another revision is in force than --base, the document is frozen, or a rollout i
 		if err != nil {
 			return refused(a, args[0], err)
 		}
-		return newPublished(&p).print(a, *f.form)
+		return printPublished(a, *f.form, p)
 	})
 	return cmd
 }
@@ -326,7 +315,6 @@ func rollbackCommand(a *cli.App) *cobra.Command {
 	to := cmd.Flags().Int64("to", 0, "number of the revision whose content comes back")
 	f.add(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
 		if *to < 1 {
 			return cli.Usagef("--to is missing: the number of a revision")
 		}
@@ -334,23 +322,18 @@ func rollbackCommand(a *cli.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, err := target(ctx, args...)
-		if err != nil {
-			return err
-		}
-		f.based = cmd.Flags().Changed("base")
-		t, err := f.of(ctx, d, args[0])
+		d, t, err := f.target(cmd, args[0])
 		if err != nil {
 			return err
 		}
 		if f.dryRun {
 			return f.printDry(a, t)
 		}
-		p, err := d.Rollback(ctx, t, api.Rollback{To: *to, Message: f.message, Rollout: plan})
+		p, err := d.Rollback(cmd.Context(), t, api.Rollback{To: *to, Message: f.message, Rollout: plan})
 		if err != nil {
 			return missing(args[0], err)
 		}
-		return newPublished(&p).print(a, *f.form)
+		return printPublished(a, *f.form, p)
 	})
 	return cmd
 }
