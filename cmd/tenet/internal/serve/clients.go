@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
@@ -58,16 +58,10 @@ opened or refused an attempt since their program started. The text has one line 
 	var f client.MechanismSelection
 	cmd.Flags().StringVar(&f.Document, "document", "", "only programs that follow this document")
 	cmd.Flags().StringVar(&f.Client, "client", "", "only the program with this ID")
-	cmd.Flags().StringVar(&f.Kind, "kind", "", "breaker, budget or limit")
+	cmd.Flags().Var(cli.OneOf(&f.Kind, protocol.Breaker, protocol.Budget, protocol.Limit), "kind", "only this kind")
 	cmd.Flags().StringVar(&f.Name, "name", "", "only this key of a breaker or limit, or budget of this name")
-	cmd.Flags().StringVar(&f.State, "state", "", "open, half_open, closed, exhausted or available")
+	cmd.Flags().Var(cli.OneOf(&f.State, "open", "half_open", "closed", "exhausted", "available"), "state", "only those in this state")
 	return ask(a, cmd, func(ctx context.Context, d *client.Documents, _ []string) (out mechanisms, err error) {
-		if f.Kind != "" && !slices.Contains([]string{"breaker", "budget", "limit"}, f.Kind) {
-			return out, cli.Usagef("--kind: unknown kind %q; write breaker, budget or limit", f.Kind)
-		}
-		if f.State != "" && !slices.Contains([]string{"open", "half_open", "closed", "exhausted", "available"}, f.State) {
-			return out, cli.Usagef("--state: unknown state %q; write open, half_open, closed, exhausted or available", f.State)
-		}
 		list, totals, err := d.Mechanisms(ctx, f)
 		return mechanisms{append([]api.Mechanism{}, list...), append([]api.MechanismTotal{}, totals...)}, err
 	}, func(w io.Writer, _ []string, found mechanisms) {
@@ -95,12 +89,9 @@ tenet consume --policy server:URL/NAME does.`,
 	var f client.PipelineSelection
 	cmd.Flags().StringVar(&f.Document, "document", "", "only programs that follow this document")
 	cmd.Flags().StringVar(&f.Client, "client", "", "only the program with this ID")
-	cmd.Flags().StringVar(&f.Kind, "kind", "", "consumer or producer")
+	cmd.Flags().Var(cli.OneOf(&f.Kind, protocol.Consumer, protocol.Producer), "kind", "only this kind")
 	cmd.Flags().StringVar(&f.Name, "name", "", "only consumers and producers of this name")
 	return ask(a, cmd, func(ctx context.Context, d *client.Documents, _ []string) ([]api.Pipeline, error) {
-		if f.Kind != "" && f.Kind != "consumer" && f.Kind != "producer" {
-			return nil, cli.Usagef("--kind: unknown kind %q; write consumer or producer", f.Kind)
-		}
 		return d.Pipelines(ctx, f)
 	}, func(w io.Writer, _ []string, list []api.Pipeline) {
 		cli.Table(w, "DOCUMENT\tCLIENT\tKIND\tNAME\tRATE\tFETCHED\tSUCCESS\tEXCEPTION\tFAILED\tRETRIES\tIN FLIGHT\tLAG", list, func(p api.Pipeline) []any {
