@@ -29,6 +29,17 @@ type action struct {
 	show func(*request) (file string, data any, err error)
 }
 
+// on is an action on what read finds for its request.
+func on[T any](path string, read func(*request) (T, error), show func(*request, T) (*preview, error), change func(*request) (notice, next string, err error)) *action {
+	return &action{path: path, make: change, preview: func(r *request) (*preview, error) {
+		found, err := read(r)
+		if err != nil {
+			return nil, err
+		}
+		return show(r, found)
+	}}
+}
+
 // preview is what an action would do.
 type preview struct {
 	Title   string   // "Retry 12,000 jobs?"

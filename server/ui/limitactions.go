@@ -171,23 +171,14 @@ func putLimit(r *request, name job.LimitName) (notice string, err error) {
 
 // onLimit is an action on the limit that the query names.
 func onLimit(path string, show func(*api.Limit) *preview, change func(*request, *api.Limit) (notice string, err error)) *action {
-	a := &action{path: path}
-	a.preview = func(r *request) (*preview, error) {
-		l, err := limitOf(r)
-		if err != nil {
-			return nil, err
-		}
-		return show(&l), nil
-	}
-	a.make = func(r *request) (string, string, error) {
+	return on(path, limitOf, func(_ *request, l api.Limit) (*preview, error) { return show(&l), nil }, func(r *request) (string, string, error) {
 		l, err := limitOf(r)
 		if err != nil {
 			return "", "", err
 		}
 		notice, err := change(r, &l)
 		return notice, "", err
-	}
-	return a
+	})
 }
 
 func setLimitAction() *action {

@@ -13,19 +13,14 @@ import (
 
 // onDocument is an action on the document that the path names.
 func onDocument(path string, show func(*request, *policystore.Document) (*preview, error), change func(r *request, name string) (notice string, err error)) *action {
-	a := &action{path: path}
-	a.preview = func(r *request) (*preview, error) {
-		var d policystore.Document
-		if err := r.get(documentPath(r.PathValue("name"), ""), nil, &d); err != nil {
-			return nil, err
-		}
-		return show(r, &d)
+	read := func(r *request) (*policystore.Document, error) {
+		d := &policystore.Document{}
+		return d, r.get(documentPath(r.PathValue("name"), ""), nil, d)
 	}
-	a.make = func(r *request) (string, string, error) {
+	return on(path, read, show, func(r *request) (string, string, error) {
 		notice, err := change(r, r.PathValue("name"))
 		return notice, "", err
-	}
-	return a
+	})
 }
 
 func freezeAction() *action {

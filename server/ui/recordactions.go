@@ -33,38 +33,30 @@ func claimField(row *recordRow) field {
 const keepResolved = 720 * time.Hour
 
 func resolveRecordAction() *action {
-	return &action{
-		path: "idempotency/resolve",
-		preview: func(r *request) (*preview, error) {
-			row, err := readRecord(r)
-			if err != nil {
-				return nil, err
-			}
-			p := &preview{
-				Title: "Resolve " + row.Key, Button: "Resolve 1 record", Counted: true, Count: 1, Command: commandLine(recordFlags("resolve", recordID(r.query))), Last: shellWords(operands(row.Key)),
-				Text: []string{"The owner of the effect was lost, and nobody knows whether the effect happened. Find out first, for example in the other system's log."},
-				Fields: []field{
-					claimField(&row),
-					{Name: "state", Label: "What happened", Type: "select", Options: []string{string(idempotency.Completed), string(idempotency.Failed), string(idempotency.Released)}, Help: "completed: it happened. failed: it did not happen, and must not. released: it did not happen, and the next caller runs it.", Flag: "--as VALUE"},
-					{Name: "result", Label: "Result", Type: "textarea", Help: "What callers get, with completed: as the operation would have stored it, usually JSON. Empty: nothing.", Flag: "--result VALUE"},
-					{Name: "message", Label: "Error", Value: "resolved by an operator", Help: "What callers get, with failed.", Flag: "--message VALUE", Usual: "resolved by an operator"},
-					{Name: "ttl", Label: "Keep the record for", Value: "720h", Help: "Longer than callers and requeued jobs keep trying.", Required: true, Flag: "--ttl VALUE", Usual: "720h"},
-				},
-			}
-			if !row.Unknown {
-				p.Nothing, p.Fields, p.Text = true, nil, []string{"The record is " + string(row.State) + ". Only an unknown outcome, or a claim whose lease has ended, can be resolved."}
-			}
-			return p, nil
-		},
-		make: func(r *request) (string, string, error) {
-			in, err := newResolution(r)
-			if err != nil {
-				return "", "", err
-			}
-			err = r.change(client.Call{Method: http.MethodPost, Path: recordsPath + "/resolve", Body: in, IfMatch: r.PostFormValue("claim")}, nil)
-			return in.Key + " was resolved as " + string(in.State) + ".", "", err
-		},
-	}
+	return on("idempotency/resolve", readRecord, func(r *request, row recordRow) (*preview, error) {
+		p := &preview{
+			Title: "Resolve " + row.Key, Button: "Resolve 1 record", Counted: true, Count: 1, Command: commandLine(recordFlags("resolve", recordID(r.query))), Last: shellWords(operands(row.Key)),
+			Text: []string{"The owner of the effect was lost, and nobody knows whether the effect happened. Find out first, for example in the other system's log."},
+			Fields: []field{
+				claimField(&row),
+				{Name: "state", Label: "What happened", Type: "select", Options: []string{string(idempotency.Completed), string(idempotency.Failed), string(idempotency.Released)}, Help: "completed: it happened. failed: it did not happen, and must not. released: it did not happen, and the next caller runs it.", Flag: "--as VALUE"},
+				{Name: "result", Label: "Result", Type: "textarea", Help: "What callers get, with completed: as the operation would have stored it, usually JSON. Empty: nothing.", Flag: "--result VALUE"},
+				{Name: "message", Label: "Error", Value: "resolved by an operator", Help: "What callers get, with failed.", Flag: "--message VALUE", Usual: "resolved by an operator"},
+				{Name: "ttl", Label: "Keep the record for", Value: "720h", Help: "Longer than callers and requeued jobs keep trying.", Required: true, Flag: "--ttl VALUE", Usual: "720h"},
+			},
+		}
+		if !row.Unknown {
+			p.Nothing, p.Fields, p.Text = true, nil, []string{"The record is " + string(row.State) + ". Only an unknown outcome, or a claim whose lease has ended, can be resolved."}
+		}
+		return p, nil
+	}, func(r *request) (string, string, error) {
+		in, err := newResolution(r)
+		if err != nil {
+			return "", "", err
+		}
+		err = r.change(client.Call{Method: http.MethodPost, Path: recordsPath + "/resolve", Body: in, IfMatch: r.PostFormValue("claim")}, nil)
+		return in.Key + " was resolved as " + string(in.State) + ".", "", err
+	})
 }
 
 // newResolution reads the form.
@@ -85,28 +77,20 @@ func newResolution(r *request) (api.Resolution, error) {
 }
 
 func clearRecordAction() *action {
-	return &action{
-		path: "idempotency/clear",
-		preview: func(r *request) (*preview, error) {
-			row, err := readRecord(r)
-			if err != nil {
-				return nil, err
-			}
-			p := &preview{
-				Title: "Clear " + row.Key + "?", Button: "Clear 1 record", Danger: true, Counted: true, Count: 1, Command: row.Command("clear", "--yes"),
-				Text: []string{"The record is removed. The next caller runs the effect again, whether it has happened or not."}, Fields: []field{claimField(&row)},
-			}
-			if row.Live {
-				p.Nothing, p.Fields, p.Text = true, nil, []string{"The effect is running under a live claim. Wait until its lease has ended."}
-			}
-			return p, nil
-		},
-		make: func(r *request) (string, string, error) {
-			id := recordID(r.query)
-			err := r.change(client.Call{Method: http.MethodPost, Path: recordsPath + "/clear", Body: id, IfMatch: r.PostFormValue("claim")}, nil)
-			return id.Key + " was cleared.", r.ui.href("idempotency"), err
-		},
-	}
+	return on("idempotency/clear", readRecord, func(_ *request, row recordRow) (*preview, error) {
+		p := &preview{
+			Title: "Clear " + row.Key + "?", Button: "Clear 1 record", Danger: true, Counted: true, Count: 1, Command: row.Command("clear", "--yes"),
+			Text: []string{"The record is removed. The next caller runs the effect again, whether it has happened or not."}, Fields: []field{claimField(&row)},
+		}
+		if row.Live {
+			p.Nothing, p.Fields, p.Text = true, nil, []string{"The effect is running under a live claim. Wait until its lease has ended."}
+		}
+		return p, nil
+	}, func(r *request) (string, string, error) {
+		id := recordID(r.query)
+		err := r.change(client.Call{Method: http.MethodPost, Path: recordsPath + "/clear", Body: id, IfMatch: r.PostFormValue("claim")}, nil)
+		return id.Key + " was cleared.", r.ui.href("idempotency"), err
+	})
 }
 
 // expireTogether is how many expired records one action removes at most.

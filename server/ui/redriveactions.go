@@ -138,48 +138,31 @@ var redriveChanges = []redriveChange{
 }
 
 func (c redriveChange) act() *action {
-	return &action{
-		path: "redrives/{id}/" + string(c.action),
-		preview: func(r *request) (*preview, error) {
-			one, err := readRedrive(r)
-			if err != nil {
-				return nil, err
-			}
-			what := plural(one.Total, "job", "jobs")
-			return &preview{
-				Title: c.verb + " the redrive of " + what + "?", Button: c.verb + " the redrive", Danger: c.danger, Text: []string{c.text, newRedriveView(one).Text + "."},
-				Command: commandLine([]string{"redrives", string(c.action), one.ID}),
-			}, nil
-		},
-		make: func(r *request) (string, string, error) {
-			path := "/v1/redrives/" + url.PathEscape(r.PathValue("id")) + "/" + string(c.action)
-			return c.notice, r.ui.href("redrives/" + r.PathValue("id")), r.change(client.Call{Method: http.MethodPost, Path: path}, nil)
-		},
-	}
+	return on("redrives/{id}/"+string(c.action), readRedrive, func(_ *request, one api.Redrive) (*preview, error) {
+		return &preview{
+			Title: c.verb + " the redrive of " + plural(one.Total, "job", "jobs") + "?", Button: c.verb + " the redrive", Danger: c.danger,
+			Text: []string{c.text, newRedriveView(one).Text + "."}, Command: commandLine([]string{"redrives", string(c.action), one.ID}),
+		}, nil
+	}, func(r *request) (string, string, error) {
+		path := "/v1/redrives/" + url.PathEscape(r.PathValue("id")) + "/" + string(c.action)
+		return c.notice, r.ui.href("redrives/" + r.PathValue("id")), r.change(client.Call{Method: http.MethodPost, Path: path}, nil)
+	})
 }
 
 func redriveRateAction() *action {
-	return &action{
-		path: "redrives/{id}/rate",
-		preview: func(r *request) (*preview, error) {
-			one, err := readRedrive(r)
-			if err != nil {
-				return nil, err
-			}
-			return &preview{
-				Title: "Change the rate?", Button: "Change the rate", Text: []string{plural(one.Left, "job is", "jobs are") + " left to release."},
-				Fields:  []field{{Name: "rate", Label: "Rate, jobs per second", Type: "number", Value: trim(one.Rate, 3), Help: "0 for no limit.", Flag: "VALUE/s", Usual: "0", Unset: "none"}},
-				Command: commandLine([]string{"redrives", "rate", one.ID}),
-			}, nil
-		},
-		make: func(r *request) (string, string, error) {
-			rate, err := formNumber(r, "rate", "Rate", 1e6)
-			if err != nil {
-				return "", "", err
-			}
-			path := "/v1/redrives/" + url.PathEscape(r.PathValue("id")) + "/rate"
-			call := client.Call{Method: http.MethodPost, Path: path, Body: api.RedriveRate{Rate: rate}}
-			return "The rate is " + map[bool]string{true: "not limited", false: perSecond(rate)}[rate == 0] + ".", r.ui.href("redrives/" + r.PathValue("id")), r.change(call, nil)
-		},
-	}
+	return on("redrives/{id}/rate", readRedrive, func(_ *request, one api.Redrive) (*preview, error) {
+		return &preview{
+			Title: "Change the rate?", Button: "Change the rate", Text: []string{plural(one.Left, "job is", "jobs are") + " left to release."},
+			Fields:  []field{{Name: "rate", Label: "Rate, jobs per second", Type: "number", Value: trim(one.Rate, 3), Help: "0 for no limit.", Flag: "VALUE/s", Usual: "0", Unset: "none"}},
+			Command: commandLine([]string{"redrives", "rate", one.ID}),
+		}, nil
+	}, func(r *request) (string, string, error) {
+		rate, err := formNumber(r, "rate", "Rate", 1e6)
+		if err != nil {
+			return "", "", err
+		}
+		path := "/v1/redrives/" + url.PathEscape(r.PathValue("id")) + "/rate"
+		call := client.Call{Method: http.MethodPost, Path: path, Body: api.RedriveRate{Rate: rate}}
+		return "The rate is " + map[bool]string{true: "not limited", false: perSecond(rate)}[rate == 0] + ".", r.ui.href("redrives/" + r.PathValue("id")), r.change(call, nil)
+	})
 }

@@ -143,13 +143,13 @@ func newToken(r *request) (in api.NewToken, err error) {
 	return in, err
 }
 
-// findToken returns the token of an ID.
-func findToken(r *request, id string) (policystore.Token, error) {
+// readToken returns the token that the path names.
+func readToken(r *request) (policystore.Token, error) {
 	list, err := r.ui.client.Tokens(r.context())
 	if err != nil {
 		return policystore.Token{}, err
 	}
-	i := slices.IndexFunc(list, func(t policystore.Token) bool { return t.ID == id })
+	i := slices.IndexFunc(list, func(t policystore.Token) bool { return t.ID == r.PathValue("id") })
 	if i < 0 {
 		return policystore.Token{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no such token.", Remedy: "Choose one of the list"}
 	}
@@ -157,28 +157,20 @@ func findToken(r *request, id string) (policystore.Token, error) {
 }
 
 func revokeTokenAction() *action {
-	return &action{
-		path: "tokens/{id}/revoke",
-		preview: func(r *request) (*preview, error) {
-			t, err := findToken(r, r.PathValue("id"))
-			if err != nil {
-				return nil, err
-			}
-			p := &preview{
-				Title: "Revoke the token " + t.Name + "?", Button: "Revoke 1 token", Danger: true, Counted: true, Count: 1, Nothing: !t.Revoked.IsZero(),
-				Command: commandOn(t.Name, "token", "revoke"),
-				Text:    []string{"All servers refuse it within 5 seconds. It cannot be brought back: whoever uses it needs another one."},
-			}
-			switch {
-			case p.Nothing:
-				p.Text = []string{"It has been revoked already."}
-			case r.owns(t.Name):
-				p.Text = append(p.Text, "This is the token that you are signed in with: you will be signed out.")
-			}
-			return p, nil
-		},
-		make: func(r *request) (string, string, error) {
-			return "The token was revoked.", "", r.change(client.Call{Method: http.MethodDelete, Path: tokensPath + "/" + url.PathEscape(r.PathValue("id"))}, nil)
-		},
-	}
+	return on("tokens/{id}/revoke", readToken, func(r *request, t policystore.Token) (*preview, error) {
+		p := &preview{
+			Title: "Revoke the token " + t.Name + "?", Button: "Revoke 1 token", Danger: true, Counted: true, Count: 1, Nothing: !t.Revoked.IsZero(),
+			Command: commandOn(t.Name, "token", "revoke"),
+			Text:    []string{"All servers refuse it within 5 seconds. It cannot be brought back: whoever uses it needs another one."},
+		}
+		switch {
+		case p.Nothing:
+			p.Text = []string{"It has been revoked already."}
+		case r.owns(t.Name):
+			p.Text = append(p.Text, "This is the token that you are signed in with: you will be signed out.")
+		}
+		return p, nil
+	}, func(r *request) (string, string, error) {
+		return "The token was revoked.", "", r.change(client.Call{Method: http.MethodDelete, Path: tokensPath + "/" + url.PathEscape(r.PathValue("id"))}, nil)
+	})
 }
