@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -59,38 +60,9 @@ type placedFault struct {
 }
 
 // starter is the text of a new document.
-const starter = `# How often, how fast and for how long work is repeated.
-# The reference of all fields: docs/policy-reference.md
-version: 1
-
-defaults:
-  calls:
-    retry:
-      max_attempts: 3      # the first one included
-      backoff: 50ms        # before the first retry; doubles from retry to retry
-      backoff_cap: 2s
-      jitter: full
-
-budgets:
-  shared-api:
-    kind: retry_ratio      # retries may add at most this share of load
-    ratio: 0.2
-    burst: 10
-
-policies:
-  user-service.GetUser:    # the key that the program gives to the call
-    retry:
-      timeout: 300ms       # of an attempt
-      overall_timeout: 2s  # of all attempts and waits together
-      budget: {name: shared-api}
-
-queues:
-  mail:
-    retry:
-      max_attempts: 15
-      backoff: 1s
-      backoff_cap: 1h
-`
+//
+//go:embed starter.yaml
+var starter string
 
 func publishAction() *action {
 	return &action{path: "policies/{name}/publish", preview: editorPreview, make: publish}
