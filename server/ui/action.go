@@ -40,6 +40,11 @@ func on[T any](path string, read func(*request) (T, error), show func(*request, 
 	}}
 }
 
+// wildcard reads what a wildcard of an action's path stands for.
+func wildcard(name string) func(*request) (string, error) {
+	return func(r *request) (string, error) { return r.PathValue(name), nil }
+}
+
 // preview is what an action would do.
 type preview struct {
 	Title   string   // "Retry 12,000 jobs?"

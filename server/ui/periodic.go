@@ -82,35 +82,25 @@ func setPeriodicAction() *action {
 }
 
 func deletePeriodicAction() *action {
-	return &action{
-		path: "periodic/{name}/delete",
-		preview: func(r *request) (*preview, error) {
-			name := r.PathValue("name")
-			return &preview{
-				Title: "End " + name + "?", Button: "End " + name, Danger: true, Command: commandOn(name, "periodic", "delete"),
-				Text: []string{"No more ticks are enqueued, also if workers have the job from a file. Jobs that are enqueued already stay."},
-			}, nil
-		},
-		make: func(r *request) (string, string, error) {
-			name := r.PathValue("name")
-			return name + " has ended.", "", settingChange(r, job.SettingPeriodic, name, api.SettingChange{Value: json.RawMessage(`{"deleted":true}`)})
-		},
-	}
+	return on("periodic/{name}/delete", wildcard("name"), func(_ *request, name string) (*preview, error) {
+		return &preview{
+			Title: "End " + name + "?", Button: "End " + name, Danger: true, Command: commandOn(name, "periodic", "delete"),
+			Text: []string{"No more ticks are enqueued, also if workers have the job from a file. Jobs that are enqueued already stay."},
+		}, nil
+	}, func(r *request) (string, string, error) {
+		name := r.PathValue("name")
+		return name + " has ended.", "", settingChange(r, job.SettingPeriodic, name, api.SettingChange{Value: json.RawMessage(`{"deleted":true}`)})
+	})
 }
 
 func resetPeriodicAction() *action {
-	return &action{
-		path: "periodic/{name}/reset",
-		preview: func(r *request) (*preview, error) {
-			name := r.PathValue("name")
-			return &preview{
-				Title: "Follow the workers' own " + name + "?", Button: "Follow the workers' own", Command: commandOn(name, "periodic", "set", "--document"),
-				Text: []string{"What an operator has set for this periodic job is dropped. Workers that have it from a file or from code follow that; if none has, it ends."},
-			}, nil
-		},
-		make: func(r *request) (string, string, error) {
-			name := r.PathValue("name")
-			return name + " is as the workers have it.", "", settingChange(r, job.SettingPeriodic, name, api.SettingChange{})
-		},
-	}
+	return on("periodic/{name}/reset", wildcard("name"), func(_ *request, name string) (*preview, error) {
+		return &preview{
+			Title: "Follow the workers' own " + name + "?", Button: "Follow the workers' own", Command: commandOn(name, "periodic", "set", "--document"),
+			Text: []string{"What an operator has set for this periodic job is dropped. Workers that have it from a file or from code follow that; if none has, it ends."},
+		}, nil
+	}, func(r *request) (string, string, error) {
+		name := r.PathValue("name")
+		return name + " is as the workers have it.", "", settingChange(r, job.SettingPeriodic, name, api.SettingChange{})
+	})
 }
