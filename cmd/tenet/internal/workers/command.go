@@ -302,7 +302,9 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 	const (
 		poll = 100 * time.Millisecond
 		away = time.Second
+		calm = 10 // looks in a row at which jobs are ready but none runs, before the log says why
 	)
+	looks := 0
 	for pause := poll; wait.For(ctx, pause) == nil; {
 		stats, err := s.Stats(ctx)
 		if err != nil {
@@ -313,11 +315,14 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 			continue
 		}
 		pause = poll
-		open := false
-		var waiting []string
+		open, busy := false, false
+		var ready, waiting []string
 		for name := range queues() {
 			q := stats[name]
-			open = open || q.Scheduled+q.Ready+q.Running > 0
+			open, busy = open || q.Scheduled+q.Ready+q.Running > 0, busy || q.Running > 0
+			if q.Ready > 0 {
+				ready = append(ready, name)
+			}
 			if q.Waiting > 0 {
 				waiting = append(waiting, name)
 			}
@@ -325,6 +330,11 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 		// Waiting jobs are read only when nothing else is left: there may be many.
 		if !open && !slices.ContainsFunc(waiting, func(name string) bool { return awaitsPlace(ctx, s, name) }) {
 			return
+		}
+		if busy || len(ready) == 0 {
+			looks = 0
+		} else if looks++; looks == calm {
+			warnHeld(ctx, log, s, ready)
 		}
 	}
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/job"
 )
@@ -29,6 +32,35 @@ func TestJ19WaitingJobsAreNotReadWhileOthersRun(t *testing.T) {
 		untilIdle(t.Context(), slog.New(slog.DiscardHandler), s, func() map[string]int { return map[string]int{"flow": 1, "mail": 1} })
 		if s.running != 0 || s.lists != 1 || s.most > 100 {
 			t.Errorf("%d jobs run, and waiting ones were read %d times, up to %d at a time", s.running, s.lists, s.most)
+		}
+	})
+}
+
+// TestUntilIdleSaysWhichJobsItCannotRun: with types without a handler and paused queues it would otherwise wait in silence.
+func TestUntilIdleSaysWhichJobsItCannotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		s := memory.Open().Jobs()
+		defer s.Close()
+		client := job.NewClient(s)
+		for _, r := range []job.Request{{Type: "mail:welcome"}, {Type: "http"}, {Type: "report"}, {Type: "http", Queue: "held"}} {
+			if _, err := client.Enqueue(ctx, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.SetQueue(ctx, job.QueueState{Queue: "held", Paused: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Announce(ctx, job.WorkerInfo{Name: "w", Queues: []string{"default", "held"}, Types: []string{"http"}}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		untilIdle(ctx, slog.New(slog.NewTextHandler(&log, nil)), s, func() map[string]int { return map[string]int{"default": 1, "held": 1} })
+		for _, want := range []string{`queue=default types="mail:welcome, report"`, "tenet queues resume\" queue=held"} {
+			if strings.Count(log.String(), want) != 1 {
+				t.Errorf("the log lacks %s, or repeats it:\n%s", want, log.String())
+			}
 		}
 	})
 }

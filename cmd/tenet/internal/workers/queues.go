@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	execjob "github.com/tenetdev/tenet/adapter/exec"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
@@ -136,6 +137,36 @@ func warnExec(ctx context.Context, log *slog.Logger, s open.JobStore, queues map
 		waiting, err := s.List(ctx, job.Filter{Queue: name, Type: execjob.Type, States: []job.State{job.Ready, job.Scheduled}}, "", 1)
 		if err == nil && len(waiting) > 0 {
 			log.Warn("jobs of type exec wait for a worker with --allow-exec", "queue", name)
+		}
+	}
+}
+
+// warnHeld warns of paused queues and of types of jobs that no live worker takes, in queues with ready jobs of which none runs.
+func warnHeld(ctx context.Context, log *slog.Logger, s open.JobStore, queues []string) {
+	states, err := s.Queues(ctx)
+	if err != nil {
+		return
+	}
+	workers, err := s.Workers(ctx)
+	if err != nil {
+		return
+	}
+	for _, name := range slices.Sorted(slices.Values(queues)) {
+		if slices.ContainsFunc(states, func(q job.QueueState) bool { return q.Queue == name && q.Holds(time.Now()) }) {
+			log.Warn("a paused queue holds jobs: --until-idle waits for them; resume it with tenet queues resume", "queue", name)
+			continue
+		}
+		const some = 100
+		types := map[string]bool{}
+		list, _ := s.List(ctx, job.Filter{Queue: name, States: []job.State{job.Ready}}, "", some)
+		for _, r := range list {
+			if !slices.ContainsFunc(workers, func(w job.WorkerInfo) bool { return w.Takes(job.Request{Queue: r.Queue, Type: r.Type}) }) {
+				types[r.Type] = true
+			}
+		}
+		if len(types) > 0 {
+			log.Warn("no live worker takes jobs of these types: --until-idle waits for them; start a worker that does, or cancel them",
+				"queue", name, "types", strings.Join(slices.Sorted(maps.Keys(types)), ", "))
 		}
 	}
 }
