@@ -395,13 +395,13 @@ func (p *problem) document(err error) bool {
 	case isFrozen:
 		p.Status, p.Remedy = http.StatusConflict, "unfreeze the document, or wait for the one who froze it"
 	case errors.Is(err, documents.ErrRunning), errors.Is(err, documents.ErrNotRunning), errors.Is(err, documents.ErrFirst):
-		p.Status, p.Remedy = http.StatusConflict, "look at the rollout: GET /v1/documents/{name}/rollout"
+		p.Status, p.Remedy = http.StatusConflict, "look at the rollout: tenet policy rollout show NAME"
 	case errors.Is(err, documents.ErrBusy):
 		p.Status, p.Remedy, p.retryAfter = http.StatusServiceUnavailable, "ask again", awayTime
 	case errors.Is(err, documents.ErrOther):
 		p.Status, p.Remedy = http.StatusConflict, "look at the document, and decide anew"
 	case errors.Is(err, documents.ErrNoTrial):
-		p.Status, p.Remedy = http.StatusConflict, "publish a revision with trial: true"
+		p.Status, p.Remedy = http.StatusConflict, "publish a revision with trial: true, or tenet policy publish --trial"
 	default:
 		return false
 	}

@@ -234,7 +234,7 @@ func (i *identity) caller(r *http.Request) (*caller, error) {
 		return nil, err
 	case known:
 		return nil, refusal(http.StatusUnauthorized, "this server does not know you",
-			"send a token in the header Authorization: Bearer …; tenet token create makes one. A browser signs in by one of GET /v1/session/methods")
+			"send a token (--token or TENET_TOKEN of a command, the header Authorization: Bearer … of a request); tenet token create makes one. A browser signs in by one of GET /v1/session/methods")
 	case !i.insecure && (!loopback(r.Host) || fromElsewhere(r)):
 		// Another site's name that leads to this machine (DNS rebinding) is not loopback. A program that mounts the handler may
 		// listen on addresses that other machines reach, and these can send any Host.

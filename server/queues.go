@@ -107,7 +107,7 @@ func (s *Server) runPeriodic(ctx context.Context, in *periodicName) (*answer[api
 	}
 	i := slices.IndexFunc(list, func(p job.PeriodicState) bool { return p.Name == in.Name })
 	if i < 0 {
-		return nil, refusal(http.StatusNotFound, "there is no periodic job of this name", "GET /v1/periodic lists them")
+		return nil, refusal(http.StatusNotFound, "there is no periodic job of this name", "tenet periodic list shows them")
 	}
 	request := list[i].Request
 	queue := cmp.Or(request.Queue, job.DefaultQueue)

@@ -59,5 +59,5 @@ func (e *InvalidError) Unwrap() error { return e.Cause }
 type WarningsError struct{ Warnings []policyfile.Fault }
 
 func (e *WarningsError) Error() string {
-	return fmt.Sprintf("the document has %d warnings; the first: %s; correct them, or accept warnings", len(e.Warnings), e.Warnings[0])
+	return fmt.Sprintf("the document has warnings (%d); the first: %s; correct them, or accept them (tenet policy publish --accept-warnings)", len(e.Warnings), e.Warnings[0])
 }
