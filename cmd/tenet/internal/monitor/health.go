@@ -38,9 +38,6 @@ type Health struct {
 
 // listen listens on an address. It adds the metrics of own to those of the process and of the observer.
 func listen(address string, log *slog.Logger, own ...prometheus.Collector) (*Health, error) {
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, cli.Usagef("--listen: %w; write host:port, for example 127.0.0.1:9090", err)
-	}
 	h := &Health{log: log, registry: prometheus.NewRegistry()}
 	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // never a duplicate in a new registry
 	h.registry.MustRegister(own...)
@@ -48,8 +45,8 @@ func listen(address string, log *slog.Logger, own ...prometheus.Collector) (*Hea
 	if h.observer, err = prom.New(prom.Options{Registerer: h.registry}); err != nil {
 		return nil, err
 	}
-	if h.listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", address); err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
+	if h.listener, err = cli.Listen(context.Background(), address); err != nil {
+		return nil, err
 	}
 	return h, nil
 }

@@ -3,11 +3,11 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -103,9 +103,9 @@ func (f *serverFlags) run(ctx context.Context, a *cli.App) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
+	listener, err := cli.Listen(ctx, f.listen)
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
+		return err
 	}
 	return f.serve(ctx, a, serving{s, listener, all.Jobs, o})
 }
@@ -158,6 +158,19 @@ type serving struct {
 	options  server.Options
 }
 
+// announced is a listener that calls ready before its first connection is accepted: not when the server refuses its address.
+type announced struct {
+	net.Listener
+	once  sync.Once
+	ready func()
+}
+
+// Accept implements net.Listener.
+func (l *announced) Accept() (net.Conn, error) {
+	l.once.Do(l.ready)
+	return l.Listener.Accept()
+}
+
 // serve serves until a signal.
 func (f *serverFlags) serve(ctx context.Context, a *cli.App, s serving) error {
 	running, stop := context.WithCancel(ctx)
@@ -175,8 +188,8 @@ func (f *serverFlags) serve(ctx context.Context, a *cli.App, s serving) error {
 		scheme = "https"
 	}
 	done := make(chan error, 1)
-	go func() { done <- s.server.Run(running, s.listener) }()
-	a.Note("", "listening on %s://%s", scheme, s.listener.Addr()) // connections wait until they are accepted
+	ready := func() { a.Note("", "listening on %s://%s", scheme, s.listener.Addr()) }
+	go func() { done <- s.server.Run(running, &announced{Listener: s.listener, ready: ready}) }()
 	select {
 	case err := <-done:
 		stop()
