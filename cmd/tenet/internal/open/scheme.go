@@ -195,6 +195,9 @@ func (r Ref) locate() (location, scheme, error) {
 		if at.path = strings.TrimPrefix(path, "//"); at.path == "" {
 			return at, s, r.fail(r.URL, "the path is missing; write %s", r.Use.Forms())
 		}
+		if at.scheme == schemeSQLite && strings.Contains(at.path, "?") {
+			return at, s, r.fail(name+":…", "it takes no parameters, and its path no ?; write %s", r.Use.Forms())
+		}
 	}
 	return at, s, nil
 }

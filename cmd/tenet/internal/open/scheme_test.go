@@ -35,7 +35,7 @@ func TestErrorsListTheAcceptedURLs(t *testing.T) {
 				}
 				checkRefusal(t, use, err)
 			}
-			for _, url := range []string{"", "x.db", "sqlite:", "file:"} {
+			for _, url := range []string{"", "x.db", "sqlite:", "file:", "sqlite:x.db?mode=ro"} {
 				_, _, err := Ref{flag, url, use}.locate()
 				if err == nil {
 					t.Errorf("%q is a %s", url, use.noun())
