@@ -31,7 +31,7 @@ func TestO2ACertificateThatIsNotARegularFileIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, errs := runIn(t.Context(), nil, "", "server", "--store", store, "--tls-cert", pipe, "--tls-key", pipe)
-	if code != 1 || errs != "tenet: --tls-cert and --tls-key: "+pipe+" is a pipe: not a regular file\n" {
+	if code != 1 || errs != "tenet: --tls-cert and --tls-key: "+pipe+" is a pipe: name a regular file\n" {
 		t.Errorf("code %d, stderr %q", code, errs)
 	}
 }

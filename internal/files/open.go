@@ -12,7 +12,7 @@ import (
 
 // ErrNotRegular is wrapped by the error for a path that names a directory, pipe, socket or device, or a symbolic link where
 // links are not followed.
-var ErrNotRegular = errors.New("not a regular file")
+var ErrNotRegular = errors.New("name a regular file")
 
 // ErrTooLarge is wrapped by the error for a file that is larger than the caller's limit.
 var ErrTooLarge = errors.New("the file is too large")
