@@ -355,7 +355,7 @@ func (o object) count(name string) (n int, path string, given bool) {
 		return 0, path, false
 	}
 	if f < 0 || f > math.MaxUint32 || f != math.Trunc(f) {
-		o.r.fault(path, "%v is not a whole number of 0 or more", f)
+		o.r.fault(path, "%s is not a whole number from 0 to %d", strconv.FormatFloat(f, 'f', -1, 64), math.MaxUint32)
 		return 0, path, false
 	}
 	return int(f), path, true

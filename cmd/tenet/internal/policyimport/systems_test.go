@@ -341,6 +341,7 @@ func TestT7WrongInputIsRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		"a Dapr policy":        {"dapr", `{kind: Resiliency, spec: {policies: {retries: {a: {policy: linear}}}}}`, `"linear" is neither constant nor exponential`},
 		"an AWS mode":          {"aws", "[default]\nretry_mode = fast", `default.retry_mode: "fast" is not legacy, standard or adaptive`},
 		"an AWS maximum":       {"aws", "[default]\nmax_attempts = many", `default.max_attempts: "many" is not a number`},
+		"too high a maximum":   {"aws", "[default]\nmax_attempts = 99999999999", `default.max_attempts: 99999999999 is not a whole number from 0 to 4294967295`},
 		"a broken line":        {"aws", "[default]\nretry_mode", "line 2: is not a setting"},
 		"no section":           {"aws", "retry_mode = standard", "line 1: a setting stands before the first section"},
 		"no retries":           {"aws", "[default]\nregion = x", "no profile has retry_mode or max_attempts"},
