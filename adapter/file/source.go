@@ -347,7 +347,7 @@ func (s *Source) row(raw []byte) ([]byte, error) {
 		return nil, err
 	}
 	if len(fields) != len(s.names) {
-		return nil, fmt.Errorf("it has %d columns, but the header has %d", len(fields), len(s.names))
+		return nil, fmt.Errorf("columns: the header has %d, this row has %d", len(s.names), len(fields))
 	}
 	return object(nil, s.names, fields), nil
 }

@@ -166,7 +166,7 @@ func TestL3BadLinesGoToThePoisonSink(t *testing.T) {
 		t.Error(diff)
 	}
 	list := letters.Transactions()
-	if len(list) != 3 || list[0].Metadata(file.MetaLine) != "3" || !strings.Contains(list[0].Metadata(pipeline.MetaError), "1 columns") ||
+	if len(list) != 3 || list[0].Metadata(file.MetaLine) != "3" || !strings.Contains(list[0].Metadata(pipeline.MetaError), "columns: the header has 2, this row has 1") ||
 		string(list[1].Payload()) != "c,3,4" || string(list[2].Payload()) != "e,\"5" {
 		t.Errorf("%+v", list)
 	}
