@@ -54,7 +54,8 @@ func (c *Codec) Encode(queue, bound string, plain []byte) ([]byte, error) {
 	}
 	switch {
 	case how.Encrypt && c.options.Keys == nil:
-		return nil, fmt.Errorf("queue %s wants encryption, but there are no keys; give the keys of its payloads", queue)
+		return nil, fmt.Errorf("queue %s wants encryption, but there are no keys; "+
+			"name their file with --payload-keys (payload_keys in the URL of a pipeline), or set payload.Options.Keys", queue)
 	case len(plain) > MaxSize && how != (policy.Codec{}):
 		return nil, fmt.Errorf("%d bytes, above the limit of %d", len(plain), MaxSize)
 	}
