@@ -50,6 +50,14 @@ func (a *App) Print(form string, v any, text func(w io.Writer)) error {
 	return err
 }
 
+// Unprinted adds what was done to the error of a Print that failed, for a change that is not to be repeated.
+func Unprinted(done string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s, but it could not be printed: %w", done, err)
+}
+
 func encode(w io.Writer, form string, v any) error {
 	switch form {
 	case FormYAML:

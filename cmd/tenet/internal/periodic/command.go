@@ -248,7 +248,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) })
+			return cli.Unprinted("job "+receipt.ID+" is stored", a.Print(*form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) }))
 		})
 	})
 	return cmd

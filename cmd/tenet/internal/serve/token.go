@@ -176,7 +176,11 @@ func createCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, made, func(w io.Writer) { cli.Fprintln(w, made.Secret) })
+			err = a.Print(*form, made, func(w io.Writer) { cli.Fprintln(w, made.Secret) })
+			if err = cli.Unprinted("token "+in.Name+" was made", err); err != nil {
+				err = fmt.Errorf("%w; revoke it, and make another", err)
+			}
+			return err
 		})
 	})
 	return cmd
