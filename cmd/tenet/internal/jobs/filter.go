@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -87,14 +88,18 @@ func (f *FilterFlags) Filter(states ...job.State) (job.Filter, error) {
 	return out, err
 }
 
-// inBoth returns the states that are in both lists. An empty list stands for all states.
-func inBoth(a, b []job.State) ([]job.State, error) {
-	if len(a) == 0 || len(b) == 0 {
-		return append(a, b...), nil
+// inBoth returns the states of a filter that the command or --state selects too. An empty list stands for all states.
+func inBoth(filter, command []job.State) ([]job.State, error) {
+	if len(filter) == 0 || len(command) == 0 {
+		return append(filter, command...), nil
 	}
-	both := slices.DeleteFunc(slices.Clone(a), func(s job.State) bool { return !slices.Contains(b, s) })
+	both := slices.DeleteFunc(slices.Clone(filter), func(s job.State) bool { return !slices.Contains(command, s) })
 	if len(both) == 0 {
-		return nil, cli.Usagef("no state is in both %v and %v", a, b)
+		either := func(list []job.State) string {
+			return strings.ReplaceAll(strings.Trim(fmt.Sprint(list), "[]"), " ", " or ")
+		}
+		return nil, cli.Usagef("the filter selects jobs that are %s, but this command or --state those that are %s; leave the state out of the filter",
+			either(filter), either(command))
 	}
 	return both, nil
 }
