@@ -2,6 +2,7 @@ package jobline
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -219,7 +220,8 @@ func plain(err error) error {
 		if t.Type.Kind() == reflect.Int {
 			return fmt.Errorf("%s: must be a whole number, not a JSON %s", t.Field, t.Value)
 		}
-		return fmt.Errorf("%s: must not be a JSON %s", t.Field, t.Value)
+		expected := map[reflect.Kind]string{reflect.String: "a string", reflect.Slice: "a list", reflect.Bool: "true or false"}[t.Type.Kind()]
+		return fmt.Errorf("%s: found a JSON %s where %s is expected", t.Field, t.Value, cmp.Or(expected, "an object")) // also in a list or an object
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("not valid JSON: %w", err)

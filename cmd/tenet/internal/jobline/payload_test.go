@@ -19,7 +19,7 @@ func TestPayloadsOfBuiltInTypesAreChecked(t *testing.T) {
 		`{"type":"http","payload":{"url":"https://h/","headers":{"A B":"c"}}}`:                  `payload: headers: "A B"`,
 		`{"type":"http","payload":{"url":"https://h/","headers":{"":"c"}}}`:                     `payload: headers: ""`,
 		`{"type":"http","payload":{"url":"https://h/","headers":{"Authorization":"s3cret\n"}}}`: "payload: headers: Authorization: the value holds a control character",
-		`{"type":"http","payload":{"url":"https://h/","headers":{"A":1}}}`:                      "payload: headers: must not be a JSON number",
+		`{"type":"http","payload":{"url":"https://h/","headers":{"A":1}}}`:                      "payload: headers: found a JSON number where a string is expected",
 		`{"type":"http","payload":{"url":"https://h/","expect_status":99}}`:                     "payload: expect_status: 99",
 		`{"type":"http","payload":{"url":"https://h/","expect":200}}`:                           `payload: unknown field "expect"; an http job has`,
 		`{"type":"exec","payload":{}}`:                                                          "payload: argv: missing",
