@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -100,6 +101,15 @@ func redrivesListCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
+// redrive returns a redrive. One that does not exist is exit code 5.
+func redrive(ctx context.Context, s open.JobStore, id string) (job.Redrive, error) {
+	r, err := s.Redrive(ctx, id)
+	if errors.Is(err, job.ErrNotFound) {
+		return r, cli.Fail(cli.ExitNotFound, fmt.Errorf("redrive %s: not found; see: tenet redrives list", id))
+	}
+	return r, err
+}
+
 func redriveInspectCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "inspect ID", Short: "Show a redrive with its progress", Args: cobra.ExactArgs(1),
@@ -109,7 +119,7 @@ func redriveInspectCommand(a *cli.App) *cobra.Command {
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
-			r, err := s.Redrive(cmd.Context(), args[0])
+			r, err := redrive(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}
@@ -158,7 +168,7 @@ func redriveChange(a *cli.App, cmd *cobra.Command, change func(args []string) (j
 		}
 		c.Actor = recording.Actor()
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
-			before, err := s.Redrive(cmd.Context(), args[0])
+			before, err := redrive(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,7 @@ func withFlows(ctx context.Context, a *cli.App, url string, f func(open.JobStore
 	return open.WithJobs(ctx, a, open.Options{URL: url}, func(s open.JobStore) error {
 		err := f(s)
 		if errors.Is(err, job.ErrNotFound) {
-			return fmt.Errorf("the flow does not exist; see: tenet flows list: %w", err)
+			return cli.Fail(cli.ExitNotFound, errors.New("the flow does not exist; see: tenet flows list"))
 		}
 		return err
 	})
