@@ -102,6 +102,7 @@ func TestU2CommandsTakeNoNameForAFlag(t *testing.T) {
 func TestU4OnlyADocumentThatExistsIsFrozen(t *testing.T) {
 	s := newSite(t, nil)
 	has(t, s.refused("do/policies/--server=http%3A%2F%2Fevil.example/freeze", http.StatusNotFound), "What to do")
+	has(t, s.refused("nowhere", http.StatusNotFound), "Use the navigation, or search.<")
 }
 
 func TestU2TheCommandForAllJobsHasAFilter(t *testing.T) {

@@ -93,7 +93,7 @@ func ofDots(segment string) bool {
 	return dots == "." || dots == ".."
 }
 
-var errNoPage = &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no page at this address.", Remedy: "Use the navigation, or search."}
+var errNoPage = &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no page at this address.", Remedy: "Use the navigation, or search"}
 
 // servePage answers with a page.
 func (u *UI) servePage(w http.ResponseWriter, q *request, p *page) {
@@ -185,7 +185,7 @@ func (u *UI) fail(w http.ResponseWriter, r *request, err error) {
 	problem, ok := errors.AsType[*client.Problem](err)
 	if !ok {
 		u.options.Logger.ErrorContext(r.Context(), "a page of the UI failed", "path", r.URL.Path, "error", err)
-		problem = &client.Problem{Status: http.StatusInternalServerError, Title: "This page failed", Detail: "The server's log says why.", Remedy: "Reload the page."}
+		problem = &client.Problem{Status: http.StatusInternalServerError, Title: "This page failed", Detail: "The server's log says why.", Remedy: "Reload the page"}
 	}
 	if problem.Status == http.StatusUnauthorized && r.Method == http.MethodGet && r.Header.Get("Hx-Request") == "" {
 		http.Redirect(w, r.Request, u.href("login", "return", r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // under the prefix
