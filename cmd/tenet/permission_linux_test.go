@@ -67,7 +67,7 @@ func TestAConfigFileThatThisUserCannotReadNamesTheRemedy(t *testing.T) {
 	}
 }
 
-func TestAFileThatThisUserCannotWriteNamesTheRemedy(t *testing.T) {
+func TestAFileThatThisUserCannotReadOrWriteNamesTheRemedy(t *testing.T) {
 	dir := folder(t)
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -75,6 +75,16 @@ func TestAFileThatThisUserCannotWriteNamesTheRemedy(t *testing.T) {
 			t.Fatal(err)
 		}
 		return path
+	}
+	secret := write("secret.yaml", "version: 1\n")
+	if err := os.Chmod(secret, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"policy", "check", secret}, {"jobs", "import", secret, "--store", "sqlite:" + filepath.Join(dir, "jobs.db")}} {
+		code, errs := unprivileged(t, nil, command...)
+		if code != 1 || errs != "tenet: "+secret+" cannot be read: permission denied; make it readable for this user, or name another file\n" {
+			t.Errorf("%s: code %d, %s", command[1], code, errs)
+		}
 	}
 	document, lines := write("policies.yaml", "version: 1\nconsumers: {orders:   {loop: {}}}\n"), write("orders.jsonl", "{}\n")
 	if err := os.Chmod(dir, 0o555); err != nil {

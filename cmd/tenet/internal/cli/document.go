@@ -34,10 +34,18 @@ func (a *App) ReadFile(ctx context.Context, path string) ([]byte, error) {
 		return readAll(ctx, a.Stdin)
 	}
 	text, err := files.Read(path, MaxInput)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, NoFile(path)
+	return text, NotRead(path, err)
+}
+
+// NotRead explains why a file could not be read, if the cause is its path; otherwise it returns err, which may be nil.
+func NotRead(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return NoFile(path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s cannot be read: permission denied; make it readable for this user, or name another file", path)
 	}
-	return text, err
+	return err
 }
 
 // takeStdin refuses a second input from stdin: the first reads all of it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -40,11 +39,8 @@ func (a *App) OpenInput(ctx context.Context, path string) (io.ReadCloser, int64,
 		return read, 0, nil
 	}
 	file, err := files.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, NoFile(path)
-	}
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, NotRead(path, err)
 	}
 	info, err := file.Stat()
 	if err != nil {
