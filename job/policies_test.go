@@ -152,6 +152,7 @@ func TestP12APolicyInCodeWithAProviderIsReported(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				w := job.NewWorker(memory.Open().Jobs(), append(c.options, job.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))...)
+				w.HandleRaw("t", func(context.Context, job.Job[[]byte]) error { return nil })
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
 				if err := w.Run(ctx); err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -80,6 +81,21 @@ func TestJ8ABadNameInSetQueuesLeavesTheOtherQueuesServed(t *testing.T) {
 		}
 		if strings.Count(log.String(), "job: SetQueues") != 2 || !strings.Contains(log.String(), "contains a NUL character") {
 			t.Error(&log)
+		}
+	})
+}
+
+// TestAWorkerWithoutHandlersSaysSo: it would otherwise wait for jobs in silence and claim none.
+func TestAWorkerWithoutHandlersSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var log strings.Builder
+		s := memory.Open().Jobs()
+		defer s.Close()
+		w := job.NewWorker(s, job.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		if err := w.Run(ctx); err != nil || !strings.Contains(log.String(), "the worker has no handlers") {
+			t.Errorf("%v: %s", err, log.String())
 		}
 	})
 }

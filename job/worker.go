@@ -165,6 +165,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	w.settings.policies.warn(w.settings.log)
+	if len(w.runner.types) == 0 {
+		w.settings.log.Warn("job: the worker has no handlers and claims no jobs; register them before Run")
+	}
 	w.health.answered()
 	w.publish(ctx)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
