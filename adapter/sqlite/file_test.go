@@ -21,8 +21,9 @@ import (
 
 func TestOpenMissingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.db")
-	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) {
-		t.Fatalf("error %v, want %v with the path", err, os.ErrNotExist)
+	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "Options.Create") {
+		t.Fatalf("error %v, want %v with the path and the remedy", err, os.ErrNotExist)
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Fatal("the file was created")

@@ -28,8 +28,10 @@ func prepare(path string, create bool) error {
 		return fmt.Errorf("sqlite: %s: %w", path, files.ErrNotRegular)
 	case err == nil:
 		return nil
-	case !create || !errors.Is(err, fs.ErrNotExist):
+	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("sqlite: open: %w", err)
+	case !create:
+		return fmt.Errorf("sqlite: open: %w: name another file, or set Options.Create", err)
 	}
 	if err := files.Create(path); err != nil {
 		return fmt.Errorf("sqlite: create: %w%s", err, remedy(path))
