@@ -111,12 +111,13 @@ func (j *Jobs) SetIndex(ctx context.Context, field string, kept bool) error {
 	name := fmt.Sprintf("search_%x", sha256.Sum256([]byte(field)))[:40]
 	statements := []string{`DROP INDEX CONCURRENTLY IF EXISTS {{schema}}.` + name}
 	if kept {
-		expression := `{{schema}}.meta_field(meta, ` + quoted(t.Path) + `)`
+		column, expression := `meta`, `{{schema}}.meta_field(meta, `+quoted(t.Path)+`)`
 		if t.Field == job.FieldPayload {
-			expression = `{{schema}}.payload_field(payload, ARRAY[` + quoted(strings.Split(t.Path, ".")...) + `])`
+			column, expression = `payload`, `{{schema}}.payload_field(payload, ARRAY[`+quoted(strings.Split(t.Path, ".")...)+`])`
 		}
-		// The index leaves out jobs that lack the field, so that only searches can use it: to look up an ID, a statement would read all of it.
-		statements = append(statements, `CREATE INDEX CONCURRENTLY `+name+` ON {{schema}}.job (`+expression+`, id) WHERE `+expression+` IS NOT NULL`,
+		// The condition, which a search for a field implies, keeps other statements from using the index: to look up an ID, they would read
+		// all of it. One on the expression would evaluate it twice for each new job.
+		statements = append(statements, `CREATE INDEX CONCURRENTLY `+name+` ON {{schema}}.job (`+expression+`, id) WHERE `+column+` IS NOT NULL`,
 			`COMMENT ON INDEX {{schema}}.`+name+` IS `+quoted(field))
 	}
 	for _, text := range statements { // outside a transaction, so that workers go on meanwhile

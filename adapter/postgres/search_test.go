@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tenetdev/tenet/job"
 )
 
 // TestS8ConcurrentCallsOfSetIndexMakeOneIndex: one of them builds it, and the others wait.
@@ -35,6 +37,31 @@ func TestS8ConcurrentCallsOfSetIndexMakeOneIndex(t *testing.T) {
 		}
 		if err := db.Jobs().SetIndex(t.Context(), "meta.tenant", false); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestS8AnIndexReadsAPayloadOnce: in large ones, finding the field is most of what the index costs an insert.
+func TestS8AnIndexReadsAPayloadOnce(t *testing.T) {
+	db, schema := open(t)
+	for _, field := range []string{"payload.n", "meta.tenant"} {
+		if err := db.Jobs().SetIndex(t.Context(), field, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx := begin(t)
+	if _, err := tx.Exec(t.Context(), `SET LOCAL track_functions = 'pl'`); err != nil {
+		t.Fatal(err)
+	}
+	request := job.Request{Type: "t", Payload: map[string]int{"n": 1}, Meta: map[string]string{"tenant": "acme"}}
+	if _, err := db.Jobs().EnqueueTx(t.Context(), tx, request, request); err != nil {
+		t.Fatal(err)
+	}
+	for _, function := range []string{"payload_field", "meta_field"} {
+		var calls int
+		const text = `SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE schemaname = $1 AND funcname = $2`
+		if err := tx.QueryRow(t.Context(), text, schema, function).Scan(&calls); err != nil || calls != 2 {
+			t.Errorf("%d calls of %s for 2 jobs, %v", calls, function, err)
 		}
 	}
 }
