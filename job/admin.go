@@ -43,7 +43,8 @@ type CancelNotifier interface {
 
 // Elector is implemented by stores that several workers share: one of them at a time is the leader.
 type Elector interface {
-	// Lead makes worker the leader for ttl if there is none or it is worker itself, and reports whether it is.
+	// Lead makes worker the leader for ttl from now if there is none or it is worker itself, and reports whether it is. A worker that stops
+	// shortens its lead to 1 ms, so that another leads at once.
 	Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error)
 }
 

@@ -89,11 +89,15 @@ func sharedCases() []jobsCase {
 		}},
 		{name: "J6/one worker leads at a time", run: func(s *jobs) {
 			elector := optional[job.Elector](s, s.Store)
-			lead := func(worker string, want bool) {
+			leadFor := func(ttl time.Duration, worker string, want bool) {
 				s.Helper()
-				if got, err := elector.Lead(s.ctx, worker, s.short); err != nil || got != want {
+				if got, err := elector.Lead(s.ctx, worker, ttl); err != nil || got != want {
 					s.Fatalf("%s leads: %v, %v, want %v", worker, got, err, want)
 				}
+			}
+			lead := func(worker string, want bool) {
+				s.Helper()
+				leadFor(s.short, worker, want)
 			}
 			lead("a", true)
 			lead("b", false)
@@ -104,6 +108,9 @@ func sharedCases() []jobsCase {
 			s.lapse(s.short)
 			lead("b", true)
 			lead("a", false)
+			leadFor(time.Millisecond, "b", true) // shortens its lead, as a worker that stops does
+			s.lapse(10 * time.Millisecond)
+			lead("a", true)
 			for _, d := range []time.Duration{0, -time.Second, job.MaxLease + 1} {
 				var typed *job.DurationError
 				if leads, err := elector.Lead(s.ctx, "b", d); leads || !errors.As(err, &typed) {
