@@ -76,10 +76,8 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.broke(r)
 		return answer, err
 	}
-	if answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests {
-		c.failed.Add(1)
-	}
-	answer.Body = countedBody{answer.Body, func() { c.broke(r) }}
+	away := answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests
+	answer.Body = countedBody{answer.Body, away, func() { c.broke(r) }}
 	return answer, nil
 }
 
@@ -92,6 +90,7 @@ func (c counting) broke(r *http.Request) {
 
 type countedBody struct {
 	io.ReadCloser
+	away  bool // the status says that the provider does not work now
 	broke func()
 }
 
@@ -101,6 +100,14 @@ func (b countedBody) Read(p []byte) (int, error) {
 		b.broke()
 	}
 	return n, err
+}
+
+// Close counts an answer by its status. It does so at the end, as other sign-ins may come to wait for the same answer until then.
+func (b countedBody) Close() error {
+	if b.away {
+		b.broke()
+	}
+	return b.ReadCloser.Close()
 }
 
 func newPeople(ctx context.Context, o *OIDC) (*people, error) {

@@ -361,6 +361,45 @@ func TestS5ASignInFailsForItsOwnFaultWhileTheProviderDoesNotAnswerAnother(t *tes
 	}
 }
 
+// TestS5AnOutageIsThatOfAllWhoWaitForTheSameAnswer for the provider's keys, also if its status was known before they came.
+func TestS5AnOutageIsThatOfAllWhoWaitForTheSameAnswer(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := &forger{t: t, url: "http://provider", key: key}
+		body, end := io.Pipe()
+		p, err := newPeople(t.Context(), &OIDC{
+			Issuer: f.url, ClientID: "tenet", BaseURL: "https://tenet.example.com/", Groups: map[string][]policystore.Scope{"ops": {policystore.ScopeRead}},
+			Client: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Path == "/keys" {
+					return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: body, Request: r}, nil
+				}
+				return testhttp.Transport{Handler: f}.RoundTrip(r)
+			})},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.claims = map[string]any{"iss": f.url, "sub": "7", "aud": "tenet", "exp": time.Now().Add(time.Hour).Unix()}
+		errs := make(chan error)
+		for range 2 {
+			go func() {
+				_, err := p.finish(t.Context(), login{}, "c")
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		end.Close()
+		for range 2 {
+			if err := <-errs; !errors.Is(err, errAway) {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // TestS5ABaseURLThatIsNotAnAddressIsRefused: providers would send nobody back to it.
 func TestS5ABaseURLThatIsNotAnAddressIsRefused(t *testing.T) {
 	f := newForger(t)
