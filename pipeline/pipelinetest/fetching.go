@@ -245,6 +245,9 @@ func (s *source) nackedThenSettled() {
 	if err := n.Nack(s.ctx, got[0], 0, nil); err != nil {
 		s.Fatalf("Nack: %v", err)
 	}
+	if a, ok := from.(pipeline.Acker); ok { // before the next delivery
+		_ = a.Ack(s.ctx, got)
+	}
 	s.settledLate(from, got)
 }
 
