@@ -96,14 +96,14 @@ type QueueStats struct {
 // they begin at zero again. The change of a counter between two looks, divided by the time, is a rate.
 type Activity struct {
 	Enqueued  int64 `json:"enqueued"`  // jobs stored
-	Completed int64 `json:"completed"` // jobs that have ended so; again after an operator's retry
-	Dead      int64 `json:"dead"`      // not by an undone redrive
+	Completed int64 `json:"completed"` // jobs that completed; counted again after an operator's retry
+	Dead      int64 `json:"dead"`      // jobs that died; undoing a redrive does not count them again
 	Cancelled int64 `json:"cancelled"`
 	Attempts  int64 `json:"attempts"` // ended by completion, failure, cancellation or a lost lease
 	Retries   int64 `json:"retries"`  // failed or lost attempts after which the job runs again
 }
 
-// Moved counts that a job went to a state, from one in which it ran or not, with the rows that this added to its history.
+// Moved counts a job's transition to a state and the rows that it added to the history. ran says whether the job was running before.
 func (a *Activity) Moved(ran bool, to State, rows []Attempt) {
 	if to == Cancelled {
 		a.Cancelled++

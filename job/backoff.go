@@ -42,7 +42,8 @@ type BackoffOption func(*policy.Retry)
 func WithMaxAttempts(n int) BackoffOption { return func(r *policy.Retry) { r.MaxAttempts = n } }
 
 // NewExponentialBackoffPolicy is [NewExponentialBackoff] with proportional jitter: the delays are base, base·multiplier,
-// base·multiplier² … up to longest, each spread by ± jitter (0.2 is 20 %). A longest below base wins. A jitter of 0 is none.
+// base·multiplier² … up to longest, each spread by ± jitter (0.2 is 20 %). If longest is below base, longest applies. A jitter
+// of 0 spreads nothing.
 func NewExponentialBackoffPolicy(base, longest time.Duration, multiplier, jitter float64, options ...BackoffOption) ExponentialBackoff {
 	r := policy.Retry{InitialBackoff: base, MaxBackoff: longest, BackoffMultiplier: multiplier, Jitter: policy.JitterProportional, JitterFactor: jitter}
 	if jitter == 0 {
@@ -60,7 +61,7 @@ func (e ExponentialBackoff) NextDelay(failed int) time.Duration {
 	return decision.Delay(&e.retry, rand.Uint64(), max(failed, 1)-1)
 }
 
-// MaxAttempts implements RetryPolicy; 0 is none.
+// MaxAttempts implements RetryPolicy; 0 means no maximum.
 func (e ExponentialBackoff) MaxAttempts() int {
 	if e.jobsOwn {
 		return 0

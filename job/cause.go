@@ -89,7 +89,7 @@ type Causer interface {
 // CauseQuery asks for groups of dead jobs.
 type CauseQuery struct {
 	// Filter selects jobs; its States are ignored. A filter by queue, type and cause only, or none, is answered from kept
-	// counts. With any other, at most 10,000 of the newest dead jobs are looked at, for at most a second.
+	// counts. With any other, at most the newest 10,000 dead jobs are looked at, for at most a second.
 	Filter Filter
 	Limit  int // groups; default 100
 }

@@ -15,7 +15,7 @@ type Codec interface {
 	// Encode returns what a store keeps of a payload or output, which may be plain itself. What it encodes begins with SealedPrefix.
 	// bound names what the text belongs to, and Decode gets the same.
 	Encode(queue, bound string, plain []byte) ([]byte, error)
-	// Decode returns the text that Encode got. It is asked only for texts for which Sealed is true. An error that wraps ErrNoKey
+	// Decode returns the text that Encode got. It is called only with texts for which Sealed is true. An error that wraps ErrNoKey
 	// means that another worker may have the key; after any other error the text cannot be read by anybody.
 	Decode(bound string, sealed []byte) ([]byte, error)
 }
@@ -63,8 +63,8 @@ func WithCodec(codec Codec) ClientOption {
 	return func(c *Client) { c.codec = codec }
 }
 
-// WithWorkerCodec makes the worker decode payloads before its handlers see them, encode outputs, and decode those of needs. A worker
-// without a codec does not run jobs with encoded payloads. A nil codec panics.
+// WithWorkerCodec makes the worker decode payloads before its handlers see them, encode outputs, and decode the outputs of needs. A
+// worker without a codec does not run jobs with encoded payloads. A nil codec panics.
 func WithWorkerCodec(codec Codec) WorkerOption {
 	argument.Need(codec != nil, "job: WithWorkerCodec: the codec")
 	return func(s *settings) { s.codec = codec }

@@ -35,7 +35,7 @@ func Define[T any](name string, options ...EnqueueOption) Definition[T] {
 func (d Definition[T]) Name() string { return d.name }
 
 // Request asks for a job of the type: for Client.EnqueueMany, the EnqueueTx of a SQL store, or [Periodic]. The options
-// follow those of the definition and win over them.
+// follow those of the definition and override them.
 func (d Definition[T]) Request(payload T, options ...EnqueueOption) Request {
 	r := Request{Type: d.name, Payload: payload}
 	for _, o := range d.options {

@@ -38,9 +38,9 @@ func (e *Event) record() *Record {
 }
 
 // Events returns the transitions that the worker makes from now on: they wait in a buffer for at most the given number of
-// events until they are read. Events for which the buffer has no room are lost, and the next event, which is about no job,
-// says how many. The worker never waits for a reader. The sequence ends with ctx or when the loop over it ends, and can be read once; ctx must end even
-// if the sequence is not read. A buffer below 1 panics. Events is safe for concurrent use.
+// events until they are read. Events for which the buffer has no room are lost, and the next event, which has no job,
+// says how many. The worker never waits for a reader. The sequence ends with ctx or when the loop over it ends, and can be read
+// once; ctx must end even if the sequence is not read. A buffer below 1 panics. Events is safe for concurrent use.
 func (w *Worker) Events(ctx context.Context, buffer int) iter.Seq[Event] {
 	argument.Need(ctx != nil, "job: Events: the context")
 	if buffer < 1 {

@@ -382,7 +382,7 @@ type FlowStatus struct {
 // MaxFlowBands bounds the bands of a FlowStatus.
 const MaxFlowBands = 100
 
-// FlowBand counts the jobs of consecutive layers, of a single one where the flow has at most MaxFlowBands.
+// FlowBand counts the jobs of consecutive layers, or of a single layer if the flow has at most MaxFlowBands layers.
 type FlowBand struct {
 	From   int           `json:"from"`
 	To     int           `json:"to"`
@@ -419,8 +419,8 @@ type FlowQuery struct {
 	Limit int   // default 100
 }
 
-// NodeQuery asks for a page of jobs of a flow: of the one with the ID Flow or, if that is empty, of the needs of the job NeededBy or
-// the dependents of the job DependsOn.
+// NodeQuery asks for a page of the jobs of the flow with the ID Flow. If Flow is empty, it asks for the needs of the job NeededBy or the
+// dependents of the job DependsOn.
 type NodeQuery struct {
 	Flow      string
 	NeededBy  string

@@ -125,8 +125,8 @@ func (l *leader) announce(ctx context.Context, a *Announcer) {
 	l.health.reportUnder(ctx, "announce the worker", a.Announce(limited, info))
 }
 
-// withdraw removes the worker from the list when it stops, and lets another lead at once. If the store does not answer, the entry and the
-// lead expire.
+// withdraw removes a worker that stops from the list, and lets another worker lead at once. If the store does not answer, the entry and
+// the lead expire.
 func (l *leader) withdraw(ctx context.Context, a *Announcer, elector Elector) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
 	defer cancel()

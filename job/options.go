@@ -51,8 +51,8 @@ type WorkerOption func(*settings)
 func WithName(name string) WorkerOption { return func(s *settings) { s.name = name } }
 
 // WithQueues sets the queues to work on and how many jobs of each run at once, default {"default": 100}. A concurrency below
-// 1 takes the default. A concurrency that an operator has set in the store ([ConcurrencySetting]) goes before; the worker follows
-// it within a second.
+// 1 takes the default. A concurrency that an operator has set in the store ([ConcurrencySetting]) takes precedence; the
+// worker follows it within a second.
 func WithQueues(concurrency map[string]int) WorkerOption {
 	return func(s *settings) {
 		if len(concurrency) > 0 {

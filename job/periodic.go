@@ -18,8 +18,8 @@ type Periodic struct {
 	Cron string
 	// Location is the time zone of the expression, default UTC. When clocks go forward, a tick inside the gap runs at the
 	// first moment after it; when they go back, a tick inside the repeated hour runs once. Expressions whose hour is * go by
-	// elapsed time instead: they neither bunch up nor pause. @every takes whole seconds, at least 1s, and counts from the same moment in every
-	// process.
+	// elapsed time instead: they neither bunch up nor pause. @every takes whole seconds, at least 1s, and counts from the same
+	// moment in every process.
 	Location *time.Location
 	// Request is the job of each tick. Its UniqueKey is set to the tick.
 	Request Request

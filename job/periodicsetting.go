@@ -34,7 +34,7 @@ type storedJob struct {
 	Meta        map[string]string `json:"meta,omitempty"`
 }
 
-// PeriodicSetting sets a periodic job: a new one, or in place of the one of that name. Its payload is JSON.
+// PeriodicSetting sets a periodic job: a new one, or a replacement for the one with the same name. Its payload is JSON.
 func PeriodicSetting(p Periodic) (Setting, error) {
 	s := Setting{Kind: SettingPeriodic, Name: p.Name}
 	payload, err := encode(p.Request.Payload)
@@ -83,13 +83,13 @@ func knownZone(l *time.Location) bool {
 	return true
 }
 
-// DeletedPeriodicSetting ends a periodic job, also one that workers have from a file or from code. A setting without a value
-// brings the latter back.
+// DeletedPeriodicSetting ends a periodic job, even one that workers have from a file or from code. A setting without a value
+// brings such a job back.
 func DeletedPeriodicSetting(name string) Setting {
 	return Setting{Kind: SettingPeriodic, Name: name, Value: json.RawMessage(`{"deleted":true}`)}
 }
 
-// Periodic returns the periodic job of a setting. It is nil, and deleted says which, if there is none or the default applies.
+// Periodic returns the periodic job of a setting. It is nil if the job was deleted or the default applies; deleted tells these apart.
 func (s *Setting) Periodic() (p *Periodic, deleted bool, err error) {
 	return decodePeriodic(s.Name, s.Value)
 }

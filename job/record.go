@@ -56,7 +56,7 @@ type Record struct {
 	Queue       string
 	State       State
 	Flow        string // ID of the flow, for a job of one; only in records from Get and List
-	Node        string // its name in the flow; the same
+	Node        string // the job's name in the flow; also only in records from Get and List
 	WaitsFor    string // of a waiting job: why it cannot be claimed yet, such as WaitsForNeeds
 	Priority    int    // 0 is the highest, 9 the lowest
 	Payload     []byte

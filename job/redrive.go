@@ -138,7 +138,7 @@ type Redrive struct {
 	Progress RedriveProgress `json:"progress"`
 }
 
-// RedriveProgress is what the steps of a redrive note for the next. Positions in the selection count from 1.
+// RedriveProgress is what one step of a redrive notes for the next. Positions in the selection count from 1.
 type RedriveProgress struct {
 	NextAt    time.Time `json:"next_at,omitzero"`    // when the rate allows the next job
 	Seen      int       `json:"seen,omitempty"`      // the position of the last pending job that was looked at; 0 at the start

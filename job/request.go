@@ -18,8 +18,8 @@ type Request struct {
 	Type string
 	// Payload is encoded as JSON; []byte and json.RawMessage are stored unchanged.
 	Payload any
-	// MaxPayload is the largest payload in bytes, before it is encoded by a codec. 0 is the client's limit, or DefaultMaxPayload without a
-	// client.
+	// MaxPayload is the largest size of the payload in bytes, before a codec encodes it. 0 means the client's limit, or
+	// DefaultMaxPayload without a client.
 	MaxPayload int
 	// Queue defaults to "default". At most 128 bytes.
 	Queue string

@@ -22,8 +22,8 @@ type Searcher interface {
 // Indexer is implemented by stores in which an operator can have fields of metadata and payloads indexed. Each index costs
 // every insert a little.
 type Indexer interface {
-	// SetIndex makes an index on a field, or removes it. It does nothing where that is done already. While it makes an index
-	// of many jobs, which takes seconds for each million, SQLite writes nothing else; PostgreSQL goes on.
+	// SetIndex makes an index on a field, or removes it. It does nothing if the index exists, or is gone, already. While it makes an
+	// index of many jobs, which takes seconds for each million, SQLite writes nothing else; PostgreSQL still takes writes.
 	SetIndex(ctx context.Context, field string, kept bool) error
 }
 
@@ -38,8 +38,8 @@ type Search struct {
 // Found is what a search has found.
 type Found struct {
 	Jobs []*Record // newest first
-	// Next continues the search: it looked at all jobs with this ID and higher ones, or has found as many as it may. It is
-	// empty if there are no more.
+	// Next is the Below of the search that continues this one. This one has looked at all jobs with this ID or a higher one. Next
+	// is empty if there are no more jobs.
 	Next string
 	// Unindexed lists the fields of metadata and payloads in the filter that have no index, as filters name them.
 	Unindexed []string

@@ -108,11 +108,11 @@ func (s *Setting) Check() error {
 	return nil
 }
 
-// ChangeSetting checks and stores a setting, and returns it as it was stored. A periodic job that was changed less than 2 s ago
-// it changes only when they are over: until then workers may follow either definition.
+// ChangeSetting checks and stores a setting, and returns it as it was stored. If a periodic job was changed less than 2 s ago,
+// ChangeSetting waits until the 2 s are over, because until then workers may follow either definition.
 //
 // If allow is not nil, it gets the setting that is about to be replaced and the version of all settings, and an error from it
-// ends the change. It is asked again if another change came first, so what it has seen is what was replaced.
+// ends the change. It is called again if another change came first, so it has always seen the setting that is replaced.
 func ChangeSetting(ctx context.Context, store SettingStore, s Setting, allow func(before *Setting, version int64) error) (Setting, error) {
 	if err := s.Check(); err != nil {
 		return Setting{}, err

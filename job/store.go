@@ -23,8 +23,9 @@ type Store interface {
 	// all were extended. A lease whose job is to be cancelled is extended, with ErrCancelRequested.
 	Extend(ctx context.Context, leases []Ref, d time.Duration) []error
 	// Settle writes the results of attempts, each atomically with its history. The errors are in the order of the
-	// settlements; nil means that all were written. If the cancellation of a job was requested, a settlement after which it would run again
-	// cancels it: it is written, and its error is ErrCancelRequested, as is that of a repetition.
+	// settlements; nil means that all were written. If the cancellation of a job was requested, a settlement after which the job
+	// would run again cancels it instead. Such a settlement is written, and its error is ErrCancelRequested, also when it is
+	// repeated.
 	Settle(ctx context.Context, list []Settlement) []error
 	// Maintain makes due jobs ready, takes back expired leases and removes finished jobs whose retention is over, at most
 	// m.Limit of each. If it fails, it still returns what it has done.
@@ -154,8 +155,8 @@ type Maintained struct {
 	Promoted  int // scheduled jobs that became ready
 	Reclaimed int // expired leases that were taken back
 	Removed   int // finished jobs
-	// NextDue is when the next scheduled job or the next place of a limit is due; zero if there is none. Now is the time of the maintenance. Both are by
-	// the store's clock, so a worker may use only their difference.
+	// NextDue is when the next scheduled job or the next place of a limit is due; zero if there is none. Now is the time of the
+	// maintenance. Both are by the store's clock, so a worker may use only their difference.
 	NextDue, Now time.Time
 	// More is set if limits have left work for the next maintenance, which should follow at once.
 	More bool

@@ -75,7 +75,7 @@ type GateResult struct {
 // maxAdmitted bounds the jobs that one step takes from lines.
 const maxAdmitted = 4000
 
-// Tend applies events and gives free places to those who come next, at most 4,000 from the lines. Its cost depends neither on
+// Tend applies events and gives free places to the jobs that are next, at most 4,000 from the lines. Its cost depends neither on
 // the number of buckets nor on that of waiting jobs.
 func (g *Gate) Tend(events []GateEvents, s GateStore, now time.Time) (*GateResult, error) {
 	t := &tending{gate: g, store: s, now: now, buckets: map[string]*Bucket{}, came: map[string][]*Entrant{}, fresh: map[*Entrant]bool{}}

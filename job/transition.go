@@ -15,7 +15,7 @@ func (r *Record) Due(now time.Time) bool {
 	return (r.State == Ready || r.State == Scheduled) && !r.RunAt.After(now)
 }
 
-// Before is the order in which jobs of a queue are claimed: priority, then run_at, then ID.
+// Before reports whether r comes before other in the order in which jobs of a queue are claimed: priority, then run_at, then ID.
 func (r *Record) Before(other *Record) bool {
 	if r.Priority != other.Priority {
 		return r.Priority < other.Priority
@@ -26,7 +26,7 @@ func (r *Record) Before(other *Record) bool {
 	return r.ID < other.ID
 }
 
-// New is the record of an insert at now.
+// New returns the record of an insert at now.
 func New(in Insert, now time.Time) *Record {
 	now = Stamp(now)
 	r := &Record{
@@ -81,7 +81,8 @@ func (r *Record) Repeats(history []Attempt, s Settlement) bool {
 	return slices.ContainsFunc(history, func(a Attempt) bool { return a.Fence == s.Fence && a.Kind == s.Kind })
 }
 
-// CancelledBy reports whether a settlement, after which the job would have run again, has cancelled it because that was requested.
+// CancelledBy reports whether a settlement after which the job would have run again has cancelled it, because an operator had asked for
+// that.
 func (r *Record) CancelledBy(s Settlement) bool {
 	return r.State == Cancelled && r.CancelRequested() && r.Fence == s.Fence && s.Kind != KindCancel
 }

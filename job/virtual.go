@@ -16,9 +16,9 @@ type simulated struct {
 	report func(Event)
 }
 
-// RunIn works like [Worker.Run], but in a simulated world; see package simulate. What the loops of Run do beside each other, it
-// does in turn, because nothing but a handler takes time in a world. report gets every transition that the worker makes; its
-// time is not that of the world. RunIn does not shut down in order: once ctx has ended, the worker claims, extends and settles
+// RunIn works like [Worker.Run], but in a simulated world; see package simulate. It does in turn what the loops of Run do
+// concurrently, because nothing but a handler takes time in a world. report gets every transition that the worker makes; its
+// time is not that of the world. RunIn has no orderly shutdown: once ctx has ended, the worker claims, extends and settles
 // nothing more, as if it had been killed. Whoever enqueues a job or ends ctx calls Wake with the worker as the key.
 func (w *Worker) RunIn(ctx context.Context, world virtual.World, report func(Event)) {
 	s := &simulated{w, world, w.reporter.events.subscribe(math.MaxInt), report}

@@ -112,8 +112,8 @@ func (w *Worker) Name() string { return w.settings.name }
 func (w *Worker) HandleRaw(jobType string, handler RawHandler) { w.runner.register(jobType, handler) }
 
 // SetQueues changes the queues that the worker serves and how many jobs of each run at once, as [WithQueues] does, also while
-// it runs: new queues are claimed from at once. What operators have set in the store goes before. Running jobs continue if their
-// queue is gone or has become smaller. A name that is missing, longer than 128 bytes, not valid UTF-8 or contains NUL is logged and
+// it runs: new queues are claimed from at once. What operators have set in the store takes precedence. Running jobs continue if
+// their queue is gone or has become smaller. A name that is missing, longer than 128 bytes, not valid UTF-8 or contains NUL is logged and
 // left out. It is safe for concurrent use.
 func (w *Worker) SetQueues(concurrency map[string]int) {
 	served := maps.Clone(concurrency)
@@ -273,8 +273,8 @@ func (w *Worker) claim(ctx, background context.Context) {
 }
 
 // Take claims jobs. It does not pass ctx on: a claim that ctx interrupts could still succeed in the store, and its jobs would lose an
-// attempt when their leases end. Take gives up on a store that hangs after the length of a lease, and 2 s after the end of ctx. Jobs
-// may therefore come after it.
+// attempt when their leases end. Take gives up on a store that hangs after the length of a lease, and 2 s after the end of ctx, so
+// it may return jobs after ctx has ended.
 func Take(ctx context.Context, store Store, c Claim) ([]*Record, error) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Lease)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// Consumer fetches transactions from a source and has a task process them. Its methods may be called from anywhere.
+// Consumer fetches transactions from a source and has a task process them. Its methods may be called from any goroutine.
 type Consumer struct {
 	*engine
 	source Source

@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Producer writes values to a sink. Its methods may be called from anywhere.
+// Producer writes values to a sink. Its methods may be called from any goroutine.
 type Producer[In any] struct {
 	*engine
 	transaction func(in In) (*Transaction, error)

@@ -19,7 +19,7 @@ type FetchRequest struct {
 // optional interfaces [Acker], [Nacker], [Extender], [Lagger] and [Checker]. Engines neither open nor close sources and sinks: the
 // program that opened one closes it after Run has returned.
 //
-// A source that delivers a transaction again refuses or ignores what is called late for an earlier delivery of it.
+// A source that has delivered a transaction again refuses or ignores late calls for an earlier delivery of it.
 type Source interface {
 	// Fetch returns up to r.Max deliveries, or none if none are available now. The engine owns the returned slice. [ErrEnd],
 	// alone or together with the last deliveries, means that there will never be more. The engine also takes deliveries that

@@ -48,8 +48,8 @@ func (m FailureMode) String() string {
 type ExecutorOptions struct {
 	// Provider finds policies. Default: the built-in default policy for every key.
 	Provider policy.Provider
-	// Shadow finds policies under trial. They are evaluated beside those in force, without effect: a [observe.Decision] whose
-	// policy under trial decides differently has it in Shadow. Both decide from the same facts in the same state; budgets,
+	// Shadow finds policies under trial. They are evaluated beside those in force, without effect: if the policy under trial
+	// decides differently, Shadow of the [observe.Decision] says how. Both policies decide from the same facts in the same state; budgets,
 	// breakers, limits, hedges, timeouts of attempts and classifiers are those of the policy in force. Without an Observer or
 	// a Journal nothing is evaluated. A key for which Shadow fails is not compared. Shadow gets a context that has
 	// ended, so that work does not wait for its answer: it must load policies in the background. Default none.
@@ -95,8 +95,8 @@ type ExecutorOptions struct {
 	// Clock returns the times of records. Default: the system clock, whose steps show in records within a second. Timeouts
 	// and delays do not use it.
 	Clock func() time.Time
-	// Wait replaces the timer between attempts and that for a turn of a rate limit. It returns early, with the context's error, when the context ends. It is
-	// meant for tests; see package tenettest.
+	// Wait replaces the timer between attempts and the timer for a turn under a rate limit. It returns early, with the context's
+	// error, when the context ends. It is meant for tests; see package tenettest.
 	Wait func(ctx context.Context, d time.Duration) error
 	// World replaces the clock, the timers and the goroutines of hedges by those of a simulation; see package simulate. Only
 	// Tenet's own packages can set it. Calls in a world take contexts that do not end; their operations use

@@ -24,7 +24,7 @@ type Work struct {
 	// MaxAttempts is the effective maximum; 0 takes the policy's.
 	MaxAttempts int
 	// Age is how long ago the first attempt began; overall_timeout counts from then. It is 0 for the first attempt. It is a
-	// duration because another clock than this process's may have measured the start.
+	// duration because a clock other than this process's may have measured the start.
 	Age time.Duration
 	// Refusals is how many times in a row the work has been refused.
 	Refusals int
