@@ -67,7 +67,7 @@ func request(t *testing.T, method, url string, body io.Reader) *http.Request {
 	return req
 }
 
-// do sends a request that is answered.
+// do sends a request, which must be answered.
 func do(ctx context.Context, t *testing.T, c *tenethttp.Client, req *http.Request, options ...retry.CallOption) *http.Response {
 	t.Helper()
 	resp, err := c.Do(ctx, req, key, options...)

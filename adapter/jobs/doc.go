@@ -22,7 +22,7 @@
 // # Limits
 //
 // The store counts the attempts of a job from 0: attempts from before are in its meta and, through SinkOptions.Retry, in its
-// maximum. The count of a delivery is that of the attempts used up, plus 1, so that the waits between deliveries are those
-// between attempts: they begin anew when an operator retries the job, and a delivery that was given back without an attempt does
+// maximum. The count of a delivery is the number of attempts used up, plus 1, so that the waits between deliveries are those
+// between attempts: they start over when an operator retries the job, and a delivery that was given back without an attempt does
 // not make them longer. An operator's cancellation is noticed when a delivery is given back, not while it runs.
 package jobs

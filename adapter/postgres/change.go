@@ -105,8 +105,8 @@ WITH gone AS (
 	leftSQL = `-count(*) FILTER (WHERE was = 'scheduled'), -count(*) FILTER (WHERE was = 'completed'), -count(*) FILTER (WHERE was = 'dead'),
         -count(*) FILTER (WHERE was = 'cancelled')`
 
-	// changedSQL, a state, endedSQL and changedIDsSQL select "gone" and tell the flows of these jobs that they have ended: once,
-	// as the rows of a subquery that is joined could be made for each of "gone".
+	// changedSQL, a state, endedSQL and changedIDsSQL select "gone" and tell the flows of these jobs that the jobs have ended. "told" is
+	// materialized because PostgreSQL could otherwise run it once for each row of "gone".
 	changedSQL = `, told AS MATERIALIZED (
     SELECT ` + tellFlowsSQL
 	changedIDsSQL = ` AS released FROM gone

@@ -86,14 +86,14 @@ func TestJ9AChangeOverSeveralStatesReleasesKeysInTheOrderInWhichTheyAreTaken(t *
 			errs := make(chan error)
 			go func() {
 				errs <- pgx.BeginFunc(ctx, pools[url], func(tx pgx.Tx) error {
-					_, err := tx.Exec(ctx, `SET LOCAL deadlock_timeout = '10ms'`) // it fails, not what it waits for
+					_, err := tx.Exec(ctx, `SET LOCAL deadlock_timeout = '10ms'`) // this transaction fails, not the one that it waits for
 					if err == nil {
 						_, err = store.InsertTx(ctx, tx, keyed("a", "b", "c"))
 					}
 					return err
 				})
 			}()
-			waiting(1) // it has a
+			waiting(1) // the transaction has a
 			go func() {
 				ids, err := store.Change(ctx, action, job.Filter{IDs: []string{list[0].ID, list[1].ID}}, 10)
 				if err == nil && len(ids) != 2 {

@@ -410,7 +410,7 @@ LEFT JOIN {{schema}}.running r ON r.id = ANY (ARRAY[s.id])
 ORDER BY s.ord`
 
 // judge returns why leases had no effect on their jobs. A kind is the settlement's, or nil for an extension. For a settlement
-// that repeats an earlier one of its token, the error is that of the earlier one.
+// that repeats an earlier one with the same token, the error is that of the earlier one.
 func (j *Jobs) judge(ctx context.Context, leases []job.Ref, kinds []*string) []error {
 	ids, fences := refColumns(leases)
 	errs := make([]error, 0, len(leases))

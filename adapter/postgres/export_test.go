@@ -30,7 +30,7 @@ func (j *Jobs) Swept(at time.Time) {
 // PromoteNext makes the next claim promote without looking.
 func (j *Jobs) PromoteNext() { j.promotes.Store(true) }
 
-// ForgetEmpty removes the totals of queues without jobs, as maintenance does that has removed jobs.
+// ForgetEmpty removes the totals of queues without jobs, as maintenance does after it has removed jobs.
 func (j *Jobs) ForgetEmpty(ctx context.Context) error { return j.forgetEmpty(ctx) }
 
 // unwritten is a session that runs nothing.

@@ -227,7 +227,7 @@ func connect(t testing.TB) *pgx.Conn {
 	return conn
 }
 
-// begin opens a transaction on a connection of its own, with which it ends.
+// begin opens a transaction on its own connection. It ends with the connection.
 func begin(t testing.TB) pgx.Tx {
 	t.Helper()
 	tx, err := connect(t).Begin(t.Context())

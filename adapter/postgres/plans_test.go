@@ -189,7 +189,7 @@ func stock(t *testing.T, store *Jobs) []job.Ref {
 
 const redriveID = "01990000-0000-7000-c000-000000000001"
 
-// redrive makes a redrive of the 400 dead jobs, of which 20 are pending, the first one many times.
+// redrive makes a redrive of the 400 dead jobs. 20 of them are pending; the first of these has 5,000 more rows.
 func redrive(t *testing.T, db *DB) {
 	t.Helper()
 	ctx := context.Background()

@@ -71,7 +71,7 @@ func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 	return stats, nil
 }
 
-// forgetEmptySQL leaves a queue alone that may have jobs which are not in its totals yet.
+// forgetEmptySQL leaves out queues whose totals may not count all their jobs yet.
 const forgetEmptySQL = `
 DELETE FROM {{schema}}.total t
 WHERE waiting = 0 AND scheduled = 0 AND ready = 0 AND running = 0 AND completed = 0 AND dead = 0 AND cancelled = 0

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	errForeign = errors.New("rabbitmq: the delivery is not of this source")
-	errSettled = errors.New("rabbitmq: the delivery has been settled before")
+	errForeign = errors.New("rabbitmq: the delivery is not from this source")
+	errSettled = errors.New("rabbitmq: the delivery has already been settled")
 )
 
 // Ack implements pipeline.Acker. It acknowledges deliveries together if none before them is open.

@@ -14,7 +14,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// TestJ8AJobThatLacksAFileDescriptorUsesUpNoAttempt, to connect to an address or to look a name up: it waits, and its history says why.
+// TestJ8AJobThatLacksAFileDescriptorUsesUpNoAttempt, whether to connect or to look up a name: the job waits, and its history says why.
 func TestJ8AJobThatLacksAFileDescriptorUsesUpNoAttempt(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()

@@ -139,11 +139,11 @@ var (
 const mostAsking = 64
 
 var (
-	errForeign = errors.New("nats: the delivery is not of this source")
-	errSettled = errors.New("nats: the delivery has been settled before, or the message has been delivered again since")
+	errForeign = errors.New("nats: the delivery is not from this source")
+	errSettled = errors.New("nats: the delivery has already been settled, or its message has been delivered again")
 )
 
-// message returns the message of a delivery that is held, and no longer holds one that the answer settles.
+// message returns the message of a held delivery. settles says that the answer settles it, so that it is no longer held.
 func (s *Source) message(d pipeline.Delivery, settles bool) (*nats.Msg, error) {
 	t, ok := d.Token.(*token)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/internal/wait"
 )
 
-// ErrLost is returned for a delivery that was given back, or whose lease expired and that another consumer has claimed since. Nothing was
+// ErrLost is returned for a delivery that was given back, or that another consumer has claimed after its lease expired. Nothing was
 // changed.
 var ErrLost = errors.New("postgres: the delivery was given back, or its lease expired and another consumer claimed it")
 

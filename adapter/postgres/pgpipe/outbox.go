@@ -277,7 +277,7 @@ func (o *Outbox) advance() {
 }
 
 // Ack implements pipeline.Acker. It retries after a broken connection or a restart of the server until ctx ends. If another
-// reader has taken over, the errors are [ErrLost], as is that of a delivery that was given back.
+// reader has taken over, all errors are [ErrLost], as is the error of a delivery that was given back.
 func (o *Outbox) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	o.saving.Lock()
 	defer o.saving.Unlock()
