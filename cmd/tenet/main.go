@@ -55,8 +55,8 @@ func main() {
 	os.Exit(p.Run(ctx))
 }
 
-// duplicateWindow is the time after the first signal in which others are copies of it: timeout(1) signals its command and, at
-// once, the process group that the command is in.
+// duplicateWindow is the time after the first signal in which further signals count as copies of it: timeout(1) signals its command
+// and, at once, the process group that the command is in.
 const duplicateWindow = 100 * time.Millisecond
 
 // handleSignals calls stop at the first signal and kill at the second.

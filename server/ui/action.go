@@ -29,7 +29,7 @@ type action struct {
 	show func(*request) (file string, data any, err error)
 }
 
-// on is an action on what read finds for its request.
+// on returns an action on the object that read finds for a request.
 func on[T any](path string, read func(*request) (T, error), show func(*request, T) (*preview, error), change func(*request) (notice, next string, err error)) *action {
 	return &action{path: path, make: change, preview: func(r *request) (*preview, error) {
 		found, err := read(r)
@@ -40,7 +40,7 @@ func on[T any](path string, read func(*request) (T, error), show func(*request, 
 	}}
 }
 
-// wildcard reads what a wildcard of an action's path stands for.
+// wildcard reads the value of a wildcard in an action's path.
 func wildcard(name string) func(*request) (string, error) {
 	return func(r *request) (string, error) { return r.PathValue(name), nil }
 }

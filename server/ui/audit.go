@@ -122,7 +122,7 @@ func eventPage() *page {
 			return nil, err
 		}
 		if line.Cursor == "" {
-			return nil, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "The log has no event at this place.", Remedy: "Choose one of the list"}
+			return nil, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "The log has no event at this place.", Remedy: "Choose one from the list"}
 		}
 		return eventView{newEventRow(r, line), tree(line.Event)}, nil
 	}}

@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/server/client"
 )
 
-// readForm reads a form of at most so many bytes. Its error is a problem.
+// readForm reads a form, limited to most bytes. Its error is a *client.Problem.
 func readForm(w http.ResponseWriter, r *http.Request, most int64) error {
 	r.Body = http.MaxBytesReader(w, r.Body, most)
 	err := r.ParseForm()

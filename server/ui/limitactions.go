@@ -29,7 +29,7 @@ func limitOf(r *request) (api.Limit, error) {
 		return l.Name == r.query.Get("name") && l.Queue == r.query.Get("queue") && l.Type == r.query.Get("type")
 	})
 	if i < 0 {
-		return api.Limit{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no limit of this name.", Remedy: "Choose one of the list"}
+		return api.Limit{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no limit of this name.", Remedy: "Choose one from the list"}
 	}
 	return list[i], nil
 }

@@ -27,7 +27,7 @@ func readPeriodic(r *request) (api.Periodic, error) {
 	}
 	i := slices.IndexFunc(list.Periodic, func(p api.Periodic) bool { return p.Name == r.PathValue("name") })
 	if i < 0 {
-		return api.Periodic{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "This server has no periodic job of this name.", Remedy: "Choose one of the list"}
+		return api.Periodic{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "This server has no periodic job with this name.", Remedy: "Choose one from the list"}
 	}
 	return list.Periodic[i], nil
 }
@@ -85,7 +85,7 @@ func deletePeriodicAction() *action {
 	return on("periodic/{name}/delete", wildcard("name"), func(_ *request, name string) (*preview, error) {
 		return &preview{
 			Title: "End " + name + "?", Button: "End " + name, Danger: true, Command: commandOn(name, "periodic", "delete"),
-			Text: []string{"No more ticks are enqueued, also if workers have the job from a file. Jobs that are enqueued already stay."},
+			Text: []string{"No more ticks are enqueued, even if workers have the job from a file. Jobs that are already enqueued stay."},
 		}, nil
 	}, func(r *request) (string, string, error) {
 		name := r.PathValue("name")

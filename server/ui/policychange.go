@@ -89,7 +89,7 @@ func rollbackAction() *action {
 			Body: api.Rollback{To: r.pathNumber("revision"), Message: r.PostFormValue("message"), Rollout: plan},
 		}, &out)
 		if changed(err) {
-			return "", formFault("Another revision has come into force meanwhile. Look at the differences to it below, and decide anew.")
+			return "", formFault("Another revision has come into force meanwhile. Look at the differences from it below, and decide again.")
 		}
 		return publishedNotice(out), err
 	})

@@ -45,7 +45,7 @@ func newRedriveAction() *action {
 				return "", "", err
 			}
 			if found.Total > n {
-				return "", "", formFault("More jobs match now than were counted: look at them, and decide anew.")
+				return "", "", formFault("More jobs match now than were counted: look at them, and decide again.")
 			}
 		}
 		var made api.Redrive

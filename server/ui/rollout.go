@@ -302,14 +302,14 @@ func rolloutAction() *action {
 		name, does := d.Name, r.PathValue("action")
 		o := d.Rollout
 		if o == nil || o.State.Ended() {
-			return &preview{Title: "No rollout runs", Nothing: true, Text: []string{name + " has no rollout that has not ended."}}, nil
+			return &preview{Title: "No rollout is running", Nothing: true, Text: []string{name + " has no rollout in progress."}}, nil
 		}
 		p := &preview{Button: sentenceCase(does) + " the rollout", Command: commandLine([]string{"policy", "rollout", does, name})}
 		p.Title = sentenceCase(does) + " the rollout of " + name + "?"
 		p.Fields = []field{{Name: "revision", Type: "hidden", Value: decimal(o.Candidate)}}
 		switch does {
 		case "pause":
-			p.Text = []string{"Clients keep what they have. Nothing is judged, and harm is not taken back by itself, until somebody resumes it."}
+			p.Text = []string{"Clients keep what they have. Until somebody resumes the rollout, it is not judged, and a harmful revision is not taken back automatically."}
 		case "resume":
 			p.Text = []string{fmt.Sprintf("The rollout goes on at step %d. The pause does not count as time of the step.", o.Step+1)}
 		case "abort":

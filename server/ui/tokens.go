@@ -151,7 +151,7 @@ func readToken(r *request) (policystore.Token, error) {
 	}
 	i := slices.IndexFunc(list, func(t policystore.Token) bool { return t.ID == r.PathValue("id") })
 	if i < 0 {
-		return policystore.Token{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no such token.", Remedy: "Choose one of the list"}
+		return policystore.Token{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no such token.", Remedy: "Choose one from the list"}
 	}
 	return list[i], nil
 }

@@ -110,7 +110,7 @@ func queryCommand(a *cli.App) *cobra.Command {
 			return err
 		}
 		if *limit < 0 {
-			return cli.Usagef("--limit %d: write 0 for all, or more", *limit)
+			return cli.Usagef("--limit %d: write a positive number, or 0 for all", *limit)
 		}
 		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {
 			p := eventPrinter{app: a, form: *form}
@@ -144,9 +144,9 @@ func tailCommand(a *cli.App) *cobra.Command {
 		Use: "tail [LOG]", Short: "Print the last events of a log and follow it", Args: cobra.MaximumNArgs(1),
 		Long: `Print the last events of a log that match all given conditions, then new events as they arrive, until interrupted.
 
-If the log cannot be read meanwhile, the command says so and goes on when it can be. If the log is replaced by a shorter one, such
-as a backup, it goes on with the events that are newer than those that it has read. It does not notice that another SQLite file
-has taken the place of the one that it reads.`,
+If the log cannot be read for a time, the command says so, and goes on when the log can be read again. If the log is replaced by a
+shorter one, such as a backup, the command goes on with the events that are newer than those that it has read. It does not notice
+that an SQLite file has been replaced by another one.`,
 		Example: "  tenet audit tail audit.jsonl -n 20\n  tenet audit tail audit.jsonl --type retry_exhausted,call_stopped --follow=false",
 	}
 	var f eventFilter
@@ -287,7 +287,7 @@ func (t *tailer) lookForEnd(ctx context.Context) {
 		return
 	}
 	t.printer.app.Warn("the log has become shorter: it was replaced, or its writer took back an append that failed; " +
-		"going on with its events that are newer than those that were read")
+		"going on with the events that are newer than those already read")
 	t.cursor, t.left = "", unreadable{}
 	if next := t.newest.Add(1); next.After(t.filter.from) {
 		t.filter.from = next

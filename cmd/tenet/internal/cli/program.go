@@ -235,7 +235,7 @@ func helpOf(help *cobra.Command, args []string) error {
 	return cmd.Help()
 }
 
-// RunE gives errors of run that have no exit code one, and adds what a server says can be done.
+// RunE gives an exit code to errors of run that have none, and adds the remedy that a server names.
 func RunE(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)

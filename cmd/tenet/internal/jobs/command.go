@@ -109,7 +109,7 @@ func Print(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 	case l.After != "" && uuid.Validate(l.After) != nil:
 		return cli.Usagef("--after %q: write the ID of a job", l.After)
 	case l.Limit < 0:
-		return cli.Usagef("--limit %d: write 0 for all, or more", l.Limit)
+		return cli.Usagef("--limit %d: write a positive number, or 0 for all", l.Limit)
 	case l.Form == cli.FormJSONL:
 		return printLines(ctx, a, s, l)
 	}

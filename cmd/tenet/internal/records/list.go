@@ -37,7 +37,7 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) (err error) {
 		ctx := cmd.Context()
 		if *limit < 0 {
-			return cli.Usagef("--limit %d: write 0 for all, or more", *limit)
+			return cli.Usagef("--limit %d: write a positive number, or 0 for all", *limit)
 		}
 		s, err := open.Records(ctx, a, open.Ref{Flag: "store", URL: f.store, Use: open.UseRecords}, false)
 		if err != nil {

@@ -99,7 +99,7 @@ func (f *changeFlags) printDry(a *cli.App, t client.Target) error {
 	return a.Print(*f.form, would{t.Name, t.Base}, func(w io.Writer) { cli.Fprintf(w, "%s: revision %d would be replaced\n", t.Name, t.Base) })
 }
 
-// target returns the documents of --server, and the document and revision that are replaced.
+// target returns the documents of --server, and the document and revision to replace.
 func (f *changeFlags) target(cmd *cobra.Command, name string) (d *client.Documents, t client.Target, err error) {
 	if d, err = target(cmd.Context(), name); err != nil {
 		return nil, t, err
