@@ -85,7 +85,7 @@ func (s *FileSink) restore() error {
 	if err != nil { // not reached in tests: current has read the same file just before
 		return err
 	}
-	if saved.Ended && saved.Segment == n && !fileExists(s.names.path) { // the process died then, and the file was moved away since
+	if saved.Ended && saved.Segment == n && !fileExists(s.names.path) { // the process died then, and the file has been moved away
 		n++ // its number is not used again
 		if err = s.names.saveHeads(savedHeads{Segment: n, Heads: saved.Heads}); err != nil {
 			return err
@@ -144,7 +144,7 @@ func (s *FileSink) Segment(context.Context) (uint64, error) {
 	return s.segment, s.saveHeads(false)
 }
 
-// saveHeads saves the heads. ended says that the file of the segment gets its number next.
+// saveHeads saves the heads. ended says that the file of the segment is renamed next, to the name with its number.
 func (s *FileSink) saveHeads(ended bool) error {
 	err := s.names.saveHeads(savedHeads{Segment: s.segment, Ended: ended, Heads: sortedHeads(s.heads)})
 	s.unsaved = err != nil

@@ -55,7 +55,7 @@ func (n fileNames) ended() ([]uint64, error) {
 }
 
 // savedHeads is the content of the heads file: the heads of all chains in the segments before Segment, and
-// perhaps of Segment itself. Ended says that the file of Segment gets its number next.
+// perhaps of Segment itself. Ended says that the file of Segment is renamed next, to the name with its number.
 type savedHeads struct {
 	Segment uint64 `json:"segment"`
 	Ended   bool   `json:"ended,omitempty"`

@@ -116,7 +116,7 @@ func TestA4WhatIfOfAGroupWithoutFactsKeepsThePushback(t *testing.T) {
 	}
 }
 
-// knownOnlyOfAJob checks that a job with these events succeeds after two attempts, as it did, and that what becomes of a call is unknown.
+// knownOnlyOfAJob checks that a job with these events succeeds after two attempts, as it did, and that the end of a call is unknown.
 func knownOnlyOfAJob(t *testing.T, events ...Event) {
 	t.Helper()
 	p := retrying()

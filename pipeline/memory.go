@@ -12,7 +12,7 @@ import (
 )
 
 // MemorySource is a queue in memory: a Source for tests, examples and pipelines inside one process. It delivers transactions
-// in the order in which they were added. A transaction that is given back is delivered again after its delay. To acknowledge a
+// in the order in which they were added. A transaction that is given back is delivered again after its delay. Acknowledging a
 // delivery again does nothing. It is safe for concurrent use.
 type MemorySource struct {
 	mu      sync.Mutex

@@ -1,8 +1,8 @@
 package prove
 
 // rules in the order of the documentation. testdata/rules has a file of examples for each: a document that violates it, the mended
-// one and, for some, the call graph that both are checked with. A note is never violated: of its documents, the first is worth a look, and
-// the second leaves less to state.
+// one and, for some, the call graph that both are checked with. A note is never violated: its first document gives it
+// more to state than the second.
 var rules = append(attemptRules(), mechanismRules()...)
 
 func attemptRules() []*Rule {

@@ -129,7 +129,7 @@ func TestS5AStreamEndsWithItsToken(t *testing.T) {
 	}
 }
 
-// TestS5AStreamEndsWithItsTokenWhileItsAddressIsOverItsLimit, also if the server does not remember the token.
+// TestS5AStreamEndsWithItsTokenWhileItsAddressIsOverItsLimit, even if the server does not remember the token.
 func TestS5AStreamEndsWithItsTokenWhileItsAddressIsOverItsLimit(t *testing.T) {
 	inBubble(t, func(o *Options) { o.Limits.Rate, o.Limits.Burst = 0.001, 5 }, func(t *testing.T, e *env) {
 		admin := e.secret

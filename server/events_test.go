@@ -215,7 +215,7 @@ func TestS7AStreamOfARestoredLogMissesNothing(t *testing.T) {
 	})
 }
 
-// grown is an audit log in which by events that are not transitions come first.
+// grown is an audit log whose first by events are not transitions.
 type grown struct{ shifted }
 
 func (g grown) Read(ctx context.Context, after string, visit func(string, []byte) error) error {

@@ -105,7 +105,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// rest forgets the transitions: until somebody listens again, the log may grow by any number, or be restored.
+// rest forgets the transitions: until somebody listens again, the log may grow by any number of events, or be restored.
 func (f *feed) rest() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -139,7 +139,7 @@ type identity struct {
 	known    atomic.Bool // there is a token, or another way to say who one is
 
 	mu     sync.Mutex
-	tokens map[string]cachedToken // by hash; those that were read and may have to be read again
+	tokens map[string]cachedToken // by hash; the tokens that were read, even if they must be read again
 }
 
 type cachedToken struct {
@@ -243,8 +243,8 @@ func (i *identity) caller(r *http.Request) (*caller, error) {
 	return &caller{policystore.Token{Name: "anyone", Scopes: []policystore.Scope{policystore.ScopeAdmin}}, "local"}, nil
 }
 
-// stranger refuses a token that this server has not read before while the address that it comes from is over its limit: the store is not
-// asked about it. Tokens that were read are read again all the same, so that nobody at the same address can keep them out.
+// stranger refuses a token that this server has not read before, without asking the store, while the address that it comes from is over
+// its limit. It never refuses tokens that were read before, so that nobody at the same address can keep them out.
 func (i *identity) stranger(r *http.Request, secret string) error {
 	i.mu.Lock()
 	_, known := i.tokens[hashOf(secret)]
@@ -307,14 +307,14 @@ func (i *identity) remember(hash string, c cachedToken) {
 	i.tokens[hash] = c
 }
 
-// lose drops a token that the store does not have any more.
+// lose drops a token that the store no longer has.
 func (i *identity) lose(hash string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.tokens, hash)
 }
 
-// readAgain ends the trust in what has been read, after a token was revoked.
+// readAgain has every token read again at its next use, after one was revoked.
 func (i *identity) readAgain() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 
 // Limits bound requests. The zero value means the defaults.
 type Limits struct {
-	// Rate is how many requests each caller may make in a second, in the long run, and Burst how many at once. Callers that are
-	// not known are bounded by their address, as are tokens that the server has not read yet. Defaults 200 and 400. Following
-	// documents is not bounded by it.
+	// Rate is how many requests each caller may make in a second, in the long run, and Burst how many at once. Unknown callers,
+	// and those whose token the server has not read yet, are limited by their address. Defaults 200 and 400. Following documents
+	// is not limited.
 	Rate  float64
 	Burst int
 	// HeaderBytes and HeaderTime bound the header of a request. Defaults 32 KiB and 10 s.

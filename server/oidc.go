@@ -53,10 +53,10 @@ type people struct {
 	provider *oidc.Provider
 	verifier *oidc.IDTokenVerifier
 	oauth    oauth2.Config
-	failed   atomic.Int64 // requests for the provider's keys, which all share, that it did not answer
+	failed   atomic.Int64 // unanswered requests for the provider's keys, which all sign-ins share
 }
 
-// client returns a client of the provider that counts the requests that it does not answer.
+// client returns a client that counts the requests that the provider does not answer.
 func (p *people) client(failed *atomic.Int64) *http.Client {
 	client := *cmp.Or(p.options.Client, &http.Client{Transport: netguard.Checked()})
 	client.Timeout = cmp.Or(client.Timeout, askTime)
@@ -64,7 +64,7 @@ func (p *people) client(failed *atomic.Int64) *http.Client {
 	return &client
 }
 
-// counting counts the requests that a provider does not answer, or not to the end. The libraries keep only the text of some of these errors.
+// counting counts the requests that a provider does not answer completely. The libraries keep only the text of some of these errors.
 type counting struct {
 	http.RoundTripper
 	failed *atomic.Int64

@@ -255,7 +255,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestS5AnOutageOfTheProviderIsNotTheFaultOfWhoeverSignsIn, at each of the provider's addresses; a code that it does not know is.
+// TestS5AnOutageOfTheProviderIsNotTheFaultOfWhoeverSignsIn, at each of the provider's addresses; a code unknown to the provider is.
 func TestS5AnOutageOfTheProviderIsNotTheFaultOfWhoeverSignsIn(t *testing.T) {
 	f := newForger(t)
 	for _, c := range []struct {
@@ -310,7 +310,7 @@ func TestS5AnOutageOfTheProviderIsNotTheFaultOfWhoeverSignsIn(t *testing.T) {
 	}
 }
 
-// TestS5ABrowserThatLeavesIsNotAnOutageOfTheProvider, for which the log would take it.
+// TestS5ABrowserThatLeavesIsNotAnOutageOfTheProvider, and is not logged as one.
 func TestS5ABrowserThatLeavesIsNotAnOutageOfTheProvider(t *testing.T) {
 	f := newForger(t)
 	ctx, leave := context.WithCancel(t.Context())

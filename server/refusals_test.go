@@ -218,7 +218,7 @@ func TestS9TheRateOfACallerIsBounded(t *testing.T) {
 	}
 }
 
-// tokenReads counts how often tokens are looked for in a store.
+// tokenReads counts how often tokens are looked up in a store.
 type tokenReads struct {
 	policystore.Store
 	n atomic.Int32

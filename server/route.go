@@ -274,7 +274,7 @@ func withoutCaller(ctx context.Context) (context.Context, context.CancelFunc) {
 // endWithCaller ends a stream once its caller may no longer use it, for example because the token was revoked. It looks as often as a
 // token is read; a store that does not answer ends nothing.
 func (s *Server) endWithCaller(o *route, r *http.Request, end func()) (look *time.Timer) {
-	r = r.WithContext(context.WithValue(r.Context(), localKey{}, true)) // not a request, which the limit of its address could refuse
+	r = r.WithContext(context.WithValue(r.Context(), localKey{}, true)) // unlike a request, it is not subject to the limit of its address
 	look = time.AfterFunc(time.Hour, func() {
 		who, err := s.identity.caller(r)
 		refused, _ := errors.AsType[*problem](err)

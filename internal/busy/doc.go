@@ -1,2 +1,2 @@
-// Package busy makes jobs wait that a worker could not start because its machine was short of something.
+// Package busy makes a job wait that a worker could not start because its machine was short of file descriptors, processes or memory.
 package busy

@@ -8,7 +8,7 @@ const longest = 16 << 10
 // Text returns s as valid UTF-8 without NUL and of at most 16 KiB. Other bytes become U+FFFD, and "…" stands for what is cut off.
 func Text(s string) string { return cut(clean(s), longest) }
 
-// WithEnd returns the Text of s and end. Of a text that is too long, s is cut off, and end only above 8 KiB.
+// WithEnd returns the Text of s followed by end. If that is too long, s is cut off, and end only above 8 KiB.
 func WithEnd(s, end string) string {
 	end = cut(clean(end), longest/2)
 	return cut(clean(s), longest-len(end)) + end

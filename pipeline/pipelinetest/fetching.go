@@ -251,7 +251,7 @@ func (s *source) nackedThenSettled() {
 	s.settledLate(from, got)
 }
 
-// settledLate settles an earlier delivery once the source has delivered its transaction again: the new delivery is still out.
+// settledLate settles an earlier delivery after the source has delivered its transaction again. The new delivery must remain unsettled.
 func (s *source) settledLate(from pipeline.Source, earlier []pipeline.Delivery) {
 	s.Helper()
 	n, ok := from.(pipeline.Nacker)

@@ -22,7 +22,7 @@ type handle struct {
 	held map[*pipeline.Transaction]lease
 }
 
-// lease is the time of the last delivery of a transaction.
+// lease is the timer of the last delivery of a transaction.
 type lease struct {
 	*time.Timer
 	count int

@@ -33,7 +33,7 @@ type view struct {
 	current   *signed
 	candidate *signed // nil unless a rollout is running or paused
 	trial     *signed // nil without a revision under trial
-	gone      bool    // the store does not hold the document any more, as one that was restored from a backup
+	gone      bool    // the store no longer holds the document, for example because it was restored from a backup
 }
 
 // signed is a revision, encoded once for everyone.

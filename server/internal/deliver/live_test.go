@@ -305,8 +305,8 @@ func TestS9ADocumentThatCannotBeReadLeavesTheOthersAlone(t *testing.T) {
 	})
 }
 
-// TestS9WhatARestoredStoreHasIsDelivered: its documents have changed less often than those that the hub knows, or as often to something
-// else.
+// TestS9WhatARestoredStoreHasIsDelivered: its documents have changed less often than those that the hub knows, or as often but in another
+// way.
 func TestS9WhatARestoredStoreHasIsDelivered(t *testing.T) {
 	for name, c := range map[string]struct {
 		frozen    bool // since the last revision
@@ -384,7 +384,7 @@ func TestS9ADocumentThatARestoredStoreDoesNotHoldIsNotDelivered(t *testing.T) {
 	})
 }
 
-// TestS9TheKeysOfARestoredStoreSign, also if they have changed as often as those that the hub knows.
+// TestS9TheKeysOfARestoredStoreSign, even if they have changed as often as those that the hub knows.
 func TestS9TheKeysOfARestoredStoreSign(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		p.publish("shop", 3, nil)
