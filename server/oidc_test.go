@@ -247,6 +247,7 @@ func TestS5AProviderThatHangsKeepsNobodyOutForEver(t *testing.T) {
 			}
 			cancel()
 			hangs.Store("")
+			synctest.Wait() // until go-oidc forgets the failed request
 		}
 	})
 }
