@@ -151,17 +151,19 @@ func (r *run) free(l *launch, result circuit.Result) {
 			took = now - l.began
 		}
 	}
-	if l.place.limiter != nil {
-		change := l.place.leave(r.e, took, now)
-		if r.recorded() {
-			defer r.rec.limit(r, change)
-		}
-	}
+	// The breaker learns of a failure before whoever waits for the place asks it again. Both are recorded after the release,
+	// because an observer may panic.
 	if l.hasTicket {
 		l.hasTicket = false
 		change := r.plan.breaker.Done(l.ticket, result, took, now)
 		if r.recorded() {
-			defer r.rec.circuit(r, change) // after the release, because an observer may panic
+			defer r.rec.circuit(r, change)
+		}
+	}
+	if l.place.limiter != nil {
+		change := l.place.leave(r.e, took, now)
+		if r.recorded() {
+			defer r.rec.limit(r, change)
 		}
 	}
 	r.release(&l.grant)
