@@ -32,15 +32,12 @@ func Command(a *cli.App) *cobra.Command {
 		}.command(a))
 }
 
-// withFlows runs f on the job store of --store. A flow that does not exist is exit code 5.
-func withFlows(ctx context.Context, a *cli.App, url string, f func(open.JobStore) error) error {
-	return open.WithJobs(ctx, a, open.Options{URL: url}, func(s open.JobStore) error {
-		err := f(s)
-		if errors.Is(err, job.ErrNotFound) {
-			return cli.Fail(cli.ExitNotFound, errors.New("the flow does not exist; see: tenet flows list"))
-		}
-		return err
-	})
+// missing says which flow does not exist, with exit code 5.
+func missing(id string, err error) error {
+	if errors.Is(err, job.ErrNotFound) {
+		return cli.Fail(cli.ExitNotFound, fmt.Errorf("flow %s: not found; see: tenet flows list", id))
+	}
+	return err
 }
 
 func listCommand(a *cli.App) *cobra.Command {
@@ -55,7 +52,7 @@ func listCommand(a *cli.App) *cobra.Command {
 		if *limit < 0 {
 			return cli.Usagef("--limit %d: write 0 or more", *limit)
 		}
-		return withFlows(cmd.Context(), a, *url, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *url}, func(s open.JobStore) error {
 			list, err := list(cmd.Context(), s, *limit)
 			if err != nil {
 				return err
@@ -120,10 +117,10 @@ func inspectCommand(a *cli.App) *cobra.Command {
 		if *limit < 0 {
 			return cli.Usagef("--limit %d: write 0 or more", *limit)
 		}
-		return withFlows(cmd.Context(), a, *url, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *url}, func(s open.JobStore) error {
 			f, err := inspect(cmd.Context(), s, args[0], *limit)
 			if err != nil {
-				return err
+				return missing(args[0], err)
 			}
 			return a.Print(*form, f, func(w io.Writer) { f.write(w) })
 		})
@@ -205,10 +202,10 @@ func (c change) command(a *cli.App) *cobra.Command {
 	}
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		return withFlows(cmd.Context(), a, *url, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *url}, func(s open.JobStore) error {
 			status, err := s.Flow(cmd.Context(), args[0])
 			if err != nil {
-				return err
+				return missing(args[0], err)
 			}
 			out := changed{Flow: args[0], Changed: status.Dead + status.Cancelled}
 			if c.action == job.ActionCancel {
