@@ -85,6 +85,17 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 		if cmd.Short == "" || cmd.Example == "" {
 			t.Errorf("%s has no short help or no example", path)
 		}
+		_, example, _ := strings.Cut(cmd.Example, path+" ") // the first one
+		example, _, _ = strings.Cut(example, "\n")
+		for _, word := range strings.Fields(example) {
+			if word == "--" {
+				break
+			}
+			name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+			if strings.HasPrefix(word, "--") && cmd.Flag(name) == nil {
+				t.Errorf("the example of %s has %s, which is not a flag", path, word)
+			}
+		}
 	}
 }
 

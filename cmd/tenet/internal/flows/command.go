@@ -192,12 +192,13 @@ func (c change) command(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: string(c.action) + " FLOW", Short: c.short, Args: cobra.ExactArgs(1),
 		Long:    c.short + ".\n\n" + c.long + "\n\nExits with 5 if the flow does not exist.",
-		Example: "  tenet flows " + string(c.action) + " nightly-2026-03-02 --yes --store sqlite:jobs.db",
+		Example: "  tenet flows " + string(c.action) + " nightly-2026-03-02 --store sqlite:jobs.db",
 	}
 	url, audit := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print how many jobs would be "+c.done+", without doing it")
 	yes := new(bool)
 	if c.action == job.ActionCancel {
+		cmd.Example += " --yes"
 		yes = cmd.Flags().Bool("yes", false, "do not ask")
 	}
 	form := cli.OutputFlag(cmd)
