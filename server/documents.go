@@ -394,8 +394,10 @@ func (p *problem) document(err error) bool {
 		p.Status, p.Remedy, p.Errors = http.StatusUnprocessableEntity, "correct them, or send accept_warnings", faultsOf(warnings.Warnings)
 	case isFrozen:
 		p.Status, p.Remedy = http.StatusConflict, "unfreeze the document, or wait for the one who froze it"
-	case errors.Is(err, documents.ErrRunning), errors.Is(err, documents.ErrNotRunning), errors.Is(err, documents.ErrFirst):
+	case errors.Is(err, documents.ErrRunning), errors.Is(err, documents.ErrNotRunning):
 		p.Status, p.Remedy = http.StatusConflict, "look at the rollout: tenet policy rollout show NAME"
+	case errors.Is(err, documents.ErrFirst):
+		p.Status, p.Remedy = http.StatusConflict, "publish it for all, without --rollout and --trial"
 	case errors.Is(err, documents.ErrBusy):
 		p.Status, p.Remedy, p.retryAfter = http.StatusServiceUnavailable, "ask again", awayTime
 	case errors.Is(err, documents.ErrOther):

@@ -15,7 +15,7 @@ var (
 	// ErrNotRunning: the document does not have a rollout in the state that the operation needs.
 	ErrNotRunning = errors.New("no such rollout")
 	// ErrFirst: a first revision cannot be rolled out, since there is nothing to compare it with.
-	ErrFirst = errors.New("the first revision of a document cannot be rolled out or tried: publish it for all")
+	ErrFirst = errors.New("the first revision of a document cannot be rolled out or tried")
 	// ErrNoTrial: the document has no revision under trial.
 	ErrNoTrial = errors.New("no revision is under trial")
 	// ErrOther: another revision is rolled out, or under trial, than the one that the operation is about.
