@@ -64,17 +64,33 @@ func TestD6EveryReasonIsInTheReference(t *testing.T) {
 
 func TestRunWritesEveryFile(t *testing.T) {
 	into := t.TempDir()
-	for _, dir := range []string{"policy", "policyfile", "prove/testdata/rules", "docs"} {
+	for _, dir := range []string{"policy", "policyfile", "simulate", "prove/testdata/rules", "docs"} {
 		if err := os.CopyFS(filepath.Join(into, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths := []string{"policyfile/descriptions.json", "docs/policy-reference.md", "docs/reason-codes.md"}
+	for _, path := range paths {
+		stale := read(t, into, path) + "stale\n"
+		if err := os.WriteFile(filepath.Join(into, path), []byte(stale), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := run(into); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"policyfile/descriptions.json", "docs/policy-reference.md", "docs/reason-codes.md"} {
-		if info, err := os.Stat(filepath.Join(into, path)); err != nil || info.Size() == 0 {
-			t.Errorf("%s was not written: %v", path, err)
+	for _, path := range paths {
+		if diff := cmp.Diff(read(t, root, path), read(t, into, path)); diff != "" {
+			t.Errorf("%s was not written (-want +got):\n%s", path, diff)
 		}
 	}
+}
+
+func read(t *testing.T, root, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
