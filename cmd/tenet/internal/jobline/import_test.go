@@ -84,6 +84,7 @@ func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
 		`[]`,
 		`{"type":"a","max_attempts":1.5}`,
 		`type: a`,
+		`{"type":"a","run_at":1767225600}`,
 		`{"type":"last"}`, // no final line feed
 	}, "\n")
 	r := importInto(t, store, file, Options{})
@@ -101,6 +102,7 @@ func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
 		{13, "expected an object, not a JSON array"},
 		{14, "max_attempts: must be a whole number, not a JSON number 1.5"},
 		{15, "not valid JSON: invalid character 'y' in literal true (expecting 'r')"},
+		{16, `run_at: must be a time such as "2026-03-02T08:00:00Z"`},
 	}
 	if diff := cmp.Diff(want, r.Rejected); diff != "" || r.Imported != 2 {
 		t.Errorf("%d imported; rejected (-want +got):\n%s", r.Imported, diff)

@@ -229,6 +229,9 @@ func plain(err error) error {
 	if t, ok := errors.AsType[*time.ParseError](err); ok {
 		return fmt.Errorf("run_at: %q is not a time such as \"2026-03-02T08:00:00Z\"", strings.Trim(t.Value, `"`))
 	}
+	if strings.HasPrefix(err.Error(), "Time.UnmarshalJSON: ") { // it is not a JSON string; package time has no type for this
+		return errors.New("run_at: must be a time such as \"2026-03-02T08:00:00Z\"")
+	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return errors.New("incomplete JSON object")
 	}
