@@ -3,8 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
@@ -31,13 +29,19 @@ func showUI(ctx context.Context, a *cli.App, address string, all *open.All) (*sh
 	if err != nil {
 		return nil, errors.Join(err, closeLog())
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := cli.Listen(ctx, address)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("--listen: %w", err), closeLog())
+		return nil, errors.Join(err, closeLog())
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan error, 1)
-	go func() { done <- s.Run(running, listener) }()
+	done, ready := make(chan error, 1), make(chan struct{})
+	go func() { done <- s.Run(running, &serve.Announced{Listener: listener, Ready: func() { close(ready) }}) }()
+	select {
+	case <-ready:
+	case err := <-done:
+		stop()
+		return nil, errors.Join(err, closeLog())
+	}
 	url := "http://" + listener.Addr().String() + "/ui/"
 	a.Note("", "web UI: %s", url)
 	return &show{url, func() error {

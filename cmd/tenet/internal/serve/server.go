@@ -158,16 +158,16 @@ type serving struct {
 	options  server.Options
 }
 
-// announced is a listener that calls ready before its first connection is accepted: not when the server refuses its address.
-type announced struct {
+// Announced is a listener that calls Ready before its first connection is accepted: not when the server refuses its address.
+type Announced struct {
 	net.Listener
+	Ready func()
 	once  sync.Once
-	ready func()
 }
 
 // Accept implements net.Listener.
-func (l *announced) Accept() (net.Conn, error) {
-	l.once.Do(l.ready)
+func (l *Announced) Accept() (net.Conn, error) {
+	l.once.Do(l.Ready)
 	return l.Listener.Accept()
 }
 
@@ -189,7 +189,7 @@ func (f *serverFlags) serve(ctx context.Context, a *cli.App, s serving) error {
 	}
 	done := make(chan error, 1)
 	ready := func() { a.Note("", "listening on %s://%s", scheme, s.listener.Addr()) }
-	go func() { done <- s.server.Run(running, &announced{Listener: s.listener, ready: ready}) }()
+	go func() { done <- s.server.Run(running, &Announced{Listener: s.listener, Ready: ready}) }()
 	select {
 	case err := <-done:
 		stop()
