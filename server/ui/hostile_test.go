@@ -81,7 +81,8 @@ func TestU5AChangeFromAnotherSiteIsRefusedWithAPage(t *testing.T) {
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	w := httptest.NewRecorder()
 	u.Handler().ServeHTTP(w, r)
-	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "comes from a page of another site") || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "comes from a page of another site") ||
+		!strings.Contains(w.Body.String(), "Host header on.<") || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 }

@@ -71,7 +71,7 @@ func (u *UI) Handler() http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, u.request(r), &client.Problem{
-			Status: http.StatusForbidden, Title: "Nothing was changed", Detail: "Your browser says that this change comes from a page of another site.", Remedy: "Repeat it on a page of this server. A proxy in front of it has to pass the Host header on.",
+			Status: http.StatusForbidden, Title: "Nothing was changed", Detail: "Your browser says that this change comes from a page of another site.", Remedy: "Repeat it on a page of this server. A proxy in front of it has to pass the Host header on",
 		})
 	}))
 	next := protection.Handler(u.mux)
