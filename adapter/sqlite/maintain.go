@@ -84,7 +84,7 @@ func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, 
 		return done, err
 	}
 	var due time.Time
-	err = each(q, selection{text: nextDueSQL, args: []any{math.MinInt64}, into: []any{(*instant)(&due)}}, func() error {
+	err = each(q, selection{text: nextDueSQL, args: []any{int64(math.MinInt64)}, into: []any{(*instant)(&due)}}, func() error {
 		if done.NextDue.IsZero() || due.Before(done.NextDue) {
 			done.NextDue = due
 		}

@@ -53,7 +53,7 @@ func (o *Outbox) prepareCursor(ctx context.Context) error {
 
 // create creates the table under a lock, because CREATE TABLE IF NOT EXISTS fails if two processes run it at the same time.
 func (t *table) create(ctx context.Context, name string) error {
-	const lock = 0x74656e6574 // "tenet"
+	const lock int64 = 0x74656e6574 // "tenet"
 	return pgx.BeginFunc(ctx, t.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lock); err != nil {
 			return err

@@ -348,14 +348,15 @@ func numberOf(v any) (n float64, ok bool) {
 	return n, !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
-// count reads a whole number from 0 to 2³²−1.
+// count reads a whole number from 0 to 2³²−1, or to 2³¹−1 on a machine of 32 bits.
 func (o object) count(name string) (n int, path string, given bool) {
 	f, path, given := o.number(name)
 	if !given {
 		return 0, path, false
 	}
-	if f < 0 || f > math.MaxUint32 || f != math.Trunc(f) {
-		o.r.fault(path, "%s is not a whole number from 0 to %d", strconv.FormatFloat(f, 'f', -1, 64), math.MaxUint32)
+	const most = min(math.MaxUint32, math.MaxInt)
+	if f < 0 || f > most || f != math.Trunc(f) {
+		o.r.fault(path, "%s is not a whole number from 0 to %d", strconv.FormatFloat(f, 'f', -1, 64), most)
 		return 0, path, false
 	}
 	return int(f), path, true

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ import (
 )
 
 // maxMemory bounds a simulation, in bytes.
-const maxMemory = 8 << 30
+const maxMemory = min(8<<30, math.MaxInt)
 
 // Command returns "tenet simulate".
 func Command(a *cli.App) *cobra.Command {
