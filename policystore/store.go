@@ -66,7 +66,8 @@ type Rollouts interface {
 	AddEvidence(ctx context.Context, list []Evidence) error
 	// Evidence returns the sums of a rollout, by step and revision, without sources.
 	Evidence(ctx context.Context, rollout string) ([]Evidence, error)
-	// Lead makes server the leader of a task for ttl if there is none or it is server itself, and reports whether it is.
+	// Lead makes server the leader of a task for ttl from now if there is none or it is server itself, and reports whether it is. A
+	// server that stops shortens its lead to 1 ms, so that another leads at once.
 	Lead(ctx context.Context, task, server string, ttl time.Duration) (bool, error)
 }
 

@@ -94,6 +94,25 @@ func TestS9NoStreamOutlivesRun(t *testing.T) {
 	})
 }
 
+// TestAServerThatStopsLetsAnotherLeadAtOnce: otherwise rollouts and redrives stand still until its lead expires.
+func TestAServerThatStopsLetsAnotherLeadAtOnce(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, e *env) {
+		stop := e.works()
+		time.Sleep(10 * time.Second)
+		for _, stopped := range []bool{false, true} {
+			if stopped {
+				stop()
+				time.Sleep(time.Millisecond)
+			}
+			for _, task := range []string{"rollouts", "redrives"} {
+				if leads, err := e.server.options.Policies.Lead(t.Context(), task, "another", time.Hour); err != nil || leads != stopped {
+					t.Errorf("%s, stopped %v: another server leads: %v, %v", task, stopped, leads, err)
+				}
+			}
+		}
+	})
+}
+
 // TestACallerThatLeavesIsNotAFaultOfTheStore: closed pages of a browser would fill the log.
 func TestACallerThatLeavesIsNotAFaultOfTheStore(t *testing.T) {
 	inBubble(t, func(o *Options) { o.Jobs = stuck{JobStore: o.Jobs} }, func(t *testing.T, e *env) {

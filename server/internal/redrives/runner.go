@@ -18,6 +18,7 @@ const (
 	interval     = time.Second // between rounds with nothing to do
 	leaderTTL    = 15 * time.Second
 	leaderRenew  = 5 * time.Second
+	stopTimeout  = 2 * time.Second // for the end of the lead
 	roundTimeout = 30 * time.Second
 )
 
@@ -38,8 +39,9 @@ func New(elections policystore.Rollouts, store job.RedriveStepper, o job.Redrive
 	return &Runner{elections: elections, runner: job.NewRedriveRunner(store, o), server: uuidv7.Next(), log: o.Logger}
 }
 
-// Run runs redrives while this server leads, until ctx ends.
+// Run runs redrives while this server leads, until ctx ends. Then another server can lead at once.
 func (r *Runner) Run(ctx context.Context) {
+	defer r.withdraw(ctx)
 	failed := false
 	for next := interval; wait.For(ctx, next) == nil; {
 		var err error
@@ -51,6 +53,15 @@ func (r *Runner) Run(ctx context.Context) {
 			}
 		}
 		failed = err != nil
+	}
+}
+
+// withdraw ends the lead of a server that stops. If the store does not answer, the lead expires.
+func (r *Runner) withdraw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if _, err := r.elections.Lead(ctx, task, r.server, time.Millisecond); err != nil {
+		r.log.DebugContext(ctx, "no other server runs redrives until the lead expires", "error", err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 const (
 	Interval    = 3 * time.Second // between judgements
 	leaderTTL   = 15 * time.Second
+	stopTimeout = 2 * time.Second // for the end of the lead
 	tickTimeout = 10 * time.Second
 	keepClients = 7 * 24 * time.Hour // after their last contact
 	cleanEvery  = time.Hour
@@ -51,8 +52,9 @@ func New(store policystore.Store, changes *documents.Service, o Options) *Runner
 	return &Runner{store: store, changes: changes, server: uuidv7.Next(), o: o}
 }
 
-// Run judges every few seconds, while this server leads, until ctx ends.
+// Run judges every few seconds, while this server leads, until ctx ends. Then another server can lead at once.
 func (r *Runner) Run(ctx context.Context) {
+	defer r.withdraw(ctx)
 	failed := false
 	for wait.For(ctx, Interval) == nil {
 		err := r.tick(ctx)
@@ -60,6 +62,15 @@ func (r *Runner) Run(ctx context.Context) {
 			r.o.Logger.Warn("rollouts cannot be judged now", "error", err)
 		}
 		failed = err != nil
+	}
+}
+
+// withdraw ends the lead of a server that stops. If the store does not answer, the lead expires.
+func (r *Runner) withdraw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if _, err := r.store.Lead(ctx, task, r.server, time.Millisecond); err != nil {
+		r.o.Logger.Debug("no other server judges rollouts until the lead expires", "error", err)
 	}
 }
 
