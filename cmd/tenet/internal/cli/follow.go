@@ -44,6 +44,14 @@ func (d *Document) Flags(cmd *cobra.Command, usage string) {
 	flags.StringVar(&d.Cache, "policy-cache", "", "file that keeps the server's document for the next start; each process needs its own")
 	flags.StringVar(&d.Key, "policy-key", "", "public key of the server (default: trust the first key, and keep it in --policy-cache)")
 	flags.StringToStringVar(&d.Labels, "policy-label", nil, "NAME=VALUE, by which the server can choose this process for a rollout")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		for _, name := range []string{"policy-cache", "policy-key", "policy-label"} {
+			if Given(cmd, name) && !d.IsServer() { // the environment may hold settings for other documents
+				return Usagef("--%[1]s is for a document of a server: write --policy server:URL/NAME, or leave --%[1]s out", name)
+			}
+		}
+		return nil
+	}
 }
 
 // documentPoll is short enough for a change of the document to take effect within a second.
