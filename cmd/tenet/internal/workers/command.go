@@ -96,7 +96,7 @@ SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGT
 	flags.Var(cli.Duration(&f.keepCompleted), "keep-completed", "remove completed jobs after this long (default: never)")
 	flags.Var(cli.Duration(&f.keepDead), "keep-dead", "remove dead jobs after this long (default: never)")
 	flags.Var(cli.Duration(&f.keepCancelled), "keep-cancelled", "remove cancelled jobs after this long (default: never)")
-	flags.BoolVar(&f.untilIdle, "until-idle", false, "end when all jobs of the queues have finished")
+	flags.BoolVar(&f.untilIdle, "until-idle", false, "end when all jobs of the queues have finished, scheduled ones too")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every attempt to stderr")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and print what would run, without running it")
 	f.otlp = monitor.OtlpFlag(cmd)
@@ -302,9 +302,9 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 	const (
 		poll = 100 * time.Millisecond
 		away = time.Second
-		calm = 10 // looks in a row at which jobs are ready but none runs, before the log says why
+		calm = 10 // looks in a row at which no job runs, before the log says why
 	)
-	looks := 0
+	held, early := 0, 0 // such looks: jobs are ready, or all are scheduled
 	for pause := poll; wait.For(ctx, pause) == nil; {
 		stats, err := s.Stats(ctx)
 		if err != nil {
@@ -316,12 +316,15 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 		}
 		pause = poll
 		open, busy := false, false
-		var ready, waiting []string
+		var ready, scheduled, waiting []string
 		for name := range queues() {
 			q := stats[name]
 			open, busy = open || q.Scheduled+q.Ready+q.Running > 0, busy || q.Running > 0
 			if q.Ready > 0 {
 				ready = append(ready, name)
+			}
+			if q.Scheduled > 0 {
+				scheduled = append(scheduled, name)
 			}
 			if q.Waiting > 0 {
 				waiting = append(waiting, name)
@@ -332,9 +335,14 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 			return
 		}
 		if busy || len(ready) == 0 {
-			looks = 0
-		} else if looks++; looks == calm {
+			held = 0
+		} else if held++; held == calm {
 			warnHeld(ctx, log, s, ready)
+		}
+		if busy || len(ready) > 0 || len(scheduled) == 0 {
+			early = 0
+		} else if early++; early == calm {
+			noteScheduled(ctx, log, s, scheduled)
 		}
 	}
 }

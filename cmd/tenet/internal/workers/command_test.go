@@ -65,6 +65,28 @@ func TestUntilIdleSaysWhichJobsItCannotRun(t *testing.T) {
 	})
 }
 
+// TestUntilIdleSaysThatItWaitsForScheduledJobs: but not of retries, which are scheduled for a few seconds ahead.
+func TestUntilIdleSaysThatItWaitsForScheduledJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		s := memory.Open().Jobs()
+		defer s.Close()
+		client := job.NewClient(s)
+		for queue, d := range map[string]time.Duration{"nightly": time.Hour, "mail": 30 * time.Second} {
+			if _, err := client.Enqueue(ctx, job.Request{Type: "http", Queue: queue, RunAt: time.Now().Add(d)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var log strings.Builder
+		untilIdle(ctx, slog.New(slog.NewTextHandler(&log, nil)), s, func() map[string]int { return map[string]int{"nightly": 1, "mail": 1} })
+		text := log.String()
+		if strings.Count(text, "\n") != 1 || !strings.Contains(text, "waits for scheduled jobs") || !strings.Contains(text, "queue=nightly") {
+			t.Errorf("logged:\n%s", text)
+		}
+	})
+}
+
 // flowStore has a job that waits for its needs, and running jobs in another queue, one of which ends at each call of Stats.
 type flowStore struct {
 	open.JobStore
