@@ -76,3 +76,13 @@ func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestO3AZeroExecutorSaysHowToCreateOne(t *testing.T) {
+	defer func() {
+		if text, _ := recover().(string); text != "retry: the executor is a zero Executor: create it with New or NewExecutor" {
+			t.Errorf("panicked with %q", text)
+		}
+	}()
+	_ = new(retry.Executor).Do(bg, key, func(context.Context) error { return nil })
+	t.Error("the call returned")
+}

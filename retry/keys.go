@@ -111,8 +111,12 @@ func (t *keyTable) drop(s *keyState) {
 }
 
 func (t *keyTable) bucket(key policy.Key) *atomic.Pointer[keyState] {
+	buckets := t.buckets
+	if len(buckets) == 0 { // costs nothing: it replaces the bounds check of the index below
+		panic("retry: the executor is a zero Executor: create it with New or NewExecutor")
+	}
 	h := maphash.String(t.seed, key.Namespace)*31 + maphash.String(t.seed, key.Name)
-	return &t.buckets[h&uint64(len(t.buckets)-1)]
+	return &buckets[h&uint64(len(buckets)-1)]
 }
 
 // slot returns a key's index in quick. It only has to spread keys, at a fraction of the cost of a hash.
