@@ -19,6 +19,7 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/server/client"
@@ -51,6 +52,9 @@ func (f *eventFilter) prepare() (err error) {
 			return cli.Usagef("--type: unknown type %q; known are %s", t, strings.Join(TypeNames(), ", "))
 		}
 	}
+	if r := policy.Reason(f.reason); r != "" && !r.Known() {
+		return unknownReason(f.reason)
+	}
 	if category, known := policy.ParseCategory(f.category); known {
 		f.category = category.Code()
 	}
@@ -67,6 +71,18 @@ func (f *eventFilter) prepare() (err error) {
 		f.needles = append(f.needles, []byte(`"`+member+`":"`+value+`"`))
 	}
 	return nil
+}
+
+// unknownReason returns the failure for a reason that no event has. Texts of classifiers are details, not reasons.
+func unknownReason(name string) error {
+	var known []string
+	for _, r := range policy.Reasons() {
+		known = append(known, string(r.Reason))
+	}
+	if match := near.Name(name, known); match != "" {
+		return cli.Usagef("--reason: unknown reason %q; did you mean %s?", name, match)
+	}
+	return cli.Usagef("--reason: unknown reason %q; known are %s", name, strings.Join(known, ", "))
 }
 
 // TypeNames lists the types of audit events.
