@@ -273,7 +273,8 @@ func (g *Guard) answer(ctx context.Context, r *Request, b *Begun) (refusal *Refu
 		refusal.RetryAfter = b.RetryAfter
 	case Mismatch:
 		a.name = actionMismatch
-		refusal = refuse(policy.ReasonIdempotencyMismatch, classify.Permanent(fmt.Errorf("%w: %s", ErrMismatch, r.id())))
+		err := fmt.Errorf("%w: %s: repeat that request unchanged, or use another key", ErrMismatch, r.id())
+		refusal = refuse(policy.ReasonIdempotencyMismatch, classify.Permanent(err))
 	default:
 		a.name = actionUnknown
 		refusal = refuse(policy.ReasonOutcomeUnknown, classify.Permanent(fmt.Errorf("%w: %s", ErrUnknown, r.id())))

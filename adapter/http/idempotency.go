@@ -303,7 +303,7 @@ func problemOf(err error) *problem {
 	case policy.ReasonIdempotencyInFlight:
 		p.name, p.detail = "in-flight", "a request with this key is being processed"
 	case policy.ReasonIdempotencyMismatch:
-		p.name, p.detail = "mismatch", "the key was used for another request"
+		p.name, p.detail = "mismatch", "the key was used for another request: repeat that request unchanged, or use another key"
 	case policy.ReasonIdempotencyBadKey:
 		p.name, p.detail = "bad-key", err.Error()
 	case policy.ReasonOutcomeUnknown:
