@@ -259,15 +259,15 @@ func readKey[K any](ctx context.Context, a *cli.App, file string, parse func([]b
 	if err != nil {
 		return key, err
 	}
+	const remedy = "--sign takes the private key, --trust the public one; tenet audit head --help shows how to make them"
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return key, fmt.Errorf("%s: not a PEM file", file)
+		return key, fmt.Errorf("%s: not a PEM file: %s", file, remedy)
 	}
 	parsed, err := parse(block.Bytes)
 	key, ok := parsed.(K)
 	if err != nil || !ok {
-		return key, fmt.Errorf("%s: not an Ed25519 key, or the wrong one of a pair: --sign takes the private key, --trust the public one; "+
-			"tenet audit head --help shows how to make them", file)
+		return key, fmt.Errorf("%s: not an Ed25519 key, or the wrong one of a pair: %s", file, remedy)
 	}
 	return key, nil
 }

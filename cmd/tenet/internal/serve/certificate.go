@@ -77,8 +77,9 @@ func (c *certificate) read(modified [2]time.Time) error {
 		return err
 	}
 	pair, err := tls.X509KeyPair(cert, key)
-	if err == nil {
-		c.pair, c.modified = &pair, modified
+	if err != nil {
+		return fmt.Errorf("%w; name the PEM file of a certificate, with its chain, in --tls-cert, and that of its private key in --tls-key", err)
 	}
-	return err
+	c.pair, c.modified = &pair, modified
+	return nil
 }
