@@ -102,7 +102,8 @@ func (e *Envelope) Verify(trusted ...ed25519.PublicKey) error {
 	if len(trusted) == 0 || e.reaches(trusted) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrUntrusted, FormatKey(e.Key))
+	return fmt.Errorf("%w: %s; if it is the server's, which GET /v1/signing-key shows, "+
+		"configure it (Keys, --policy-key) and start with an empty cache", ErrUntrusted, FormatKey(e.Key))
 }
 
 // reaches follows endorsements from the trusted keys until one reaches the signing key.
