@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
@@ -148,6 +149,12 @@ documents apply again.`,
 	flags.BoolVar(&f.strict, "strict", false, "keep the order of enqueueing within a bucket; needs --concurrency 1")
 	flags.BoolVar(&f.off, "off", false, "switch the limit off, whatever documents say")
 	flags.BoolVar(&f.reset, "reset", false, "remove the setting: documents apply again")
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok && wrong.GetFlag().Name == "rate" {
+			return cli.Usagef("--rate %q: write a whole number, and its period in --per, for example --rate 5 --per 1m", wrong.GetValue())
+		}
+		return cmd.Parent().FlagErrorFunc()(cmd, err)
+	})
 	dryRun := flags.Bool("dry-run", false, "print what would be done, without doing it")
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	form := cli.OutputFlag(cmd)
