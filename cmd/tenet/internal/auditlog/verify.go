@@ -88,6 +88,9 @@ func (f *verifyFlags) options(ctx context.Context, a *cli.App) (o audit.VerifyOp
 			o.Heads = append(o.Heads, audit.Head{Hash: h})
 			continue
 		}
+		if h != cli.StandardInput && cli.Missing(h) {
+			return o, cli.Fail(cli.ExitNotFound, fmt.Errorf("--head %s: no such file, and not a hash: 64 hexadecimal digits, in lower case", h))
+		}
 		list, err := readHeads(ctx, a, h, key)
 		if err != nil {
 			return o, err
