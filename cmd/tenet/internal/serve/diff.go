@@ -43,6 +43,9 @@ the record cannot know is counted: see tenet audit replay --what-if.`,
 		if *limit < 1 {
 			return cli.Usagef("--limit %d: write a number above 0", *limit)
 		}
+		if args[0] == cli.StandardInput && args[1] == cli.StandardInput {
+			return cli.Usagef("A and B are both stdin (-): name a file for one of them")
+		}
 		var documents [2]*policyfile.Document
 		for i, name := range args {
 			var err error
