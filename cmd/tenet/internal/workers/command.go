@@ -341,8 +341,8 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 		}
 		if busy || len(ready) > 0 || len(scheduled) == 0 {
 			early = 0
-		} else if early++; early == calm {
-			noteScheduled(ctx, log, s, scheduled)
+		} else if early++; early == calm && !noteScheduled(ctx, log, s, scheduled) {
+			early = 0 // there may be retries among them; looks again when those have ended
 		}
 	}
 }

@@ -87,6 +87,32 @@ func TestUntilIdleSaysThatItWaitsForScheduledJobs(t *testing.T) {
 	})
 }
 
+// TestUntilIdleLooksAgainForScheduledJobs: a retry that waits beside them can run between two looks.
+func TestUntilIdleLooksAgainForScheduledJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		s := memory.Open().Jobs()
+		defer s.Close()
+		client := job.NewClient(s)
+		for kind, d := range map[string]time.Duration{"report": time.Hour, "retry": 30 * time.Second} {
+			if _, err := client.Enqueue(ctx, job.Request{Type: kind, RunAt: time.Now().Add(d)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.AfterFunc(3*time.Second, func() {
+			if _, err := s.Change(ctx, job.ActionCancel, job.Filter{Type: "retry"}, 1); err != nil {
+				t.Error(err)
+			}
+		})
+		var log strings.Builder
+		untilIdle(ctx, slog.New(slog.NewTextHandler(&log, nil)), s, func() map[string]int { return map[string]int{"default": 1} })
+		if strings.Count(log.String(), "waits for scheduled jobs") != 1 {
+			t.Errorf("logged:\n%s", log.String())
+		}
+	})
+}
+
 // flowStore has a job that waits for its needs, and running jobs in another queue, one of which ends at each call of Stats.
 type flowStore struct {
 	open.JobStore

@@ -171,13 +171,16 @@ func warnHeld(ctx context.Context, log *slog.Logger, s open.JobStore, queues []s
 	}
 }
 
-// noteScheduled logs queues whose scheduled jobs, as far as it looks, run later than the waits of most retries.
-func noteScheduled(ctx context.Context, log *slog.Logger, s open.JobStore, queues []string) {
+// noteScheduled logs queues whose scheduled jobs, as far as it looks, run later than the waits of most retries, and reports whether
+// there are any.
+func noteScheduled(ctx context.Context, log *slog.Logger, s open.JobStore, queues []string) (noted bool) {
 	const some, soon = 100, time.Minute
 	for _, name := range slices.Sorted(slices.Values(queues)) {
 		list, err := s.List(ctx, job.Filter{Queue: name, States: []job.State{job.Scheduled}}, "", some)
 		if err == nil && len(list) > 0 && !slices.ContainsFunc(list, func(r *job.Record) bool { return time.Until(r.RunAt) < soon }) {
 			log.Info("--until-idle waits for scheduled jobs; tenet jobs list --state scheduled shows when they run", "queue", name)
+			noted = true
 		}
 	}
+	return noted
 }
