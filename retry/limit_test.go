@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/internal/virtual"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -283,6 +284,37 @@ func TestB4ABreakerThatOpenedDuringAWaitIsSeen(t *testing.T) {
 		synctest.Wait()
 		failure(t, e.Do(bg, key, after(0, nil)), policy.ReasonCircuitOpen)
 	})
+}
+
+// TestB4ABreakerOpensBeforeThePlaceIsGivenBack: whoever waits for the place asks the breaker once it has it.
+func TestB4ABreakerOpensBeforeThePlaceIsGivenBack(t *testing.T) {
+	p := limited(1, policy.Limit{Concurrency: 1})
+	p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 1, Cooldown: time.Hour}
+	w := &waking{}
+	e := executor(t, p, func(o *retry.ExecutorOptions) { o.World = w })
+	w.woken = func() {
+		w.woken = nil
+		failure(t, e.Do(bg, key, after(0, nil)), policy.ReasonCircuitOpen)
+	}
+	failure(t, e.Do(bg, key, func(context.Context) error { return errDown }), policy.ReasonAttemptsExhausted)
+	if w.woken != nil {
+		t.Error("the place was not given back")
+	}
+}
+
+// waking is a world that calls woken instead of waking those who wait.
+type waking struct {
+	virtual.World
+	woken func()
+}
+
+func (w *waking) Now() time.Duration { return time.Second }
+
+func (w *waking) Wake(any) int {
+	if w.woken != nil {
+		w.woken()
+	}
+	return 0
 }
 
 func TestB4StoredWorkDoesNotWait(t *testing.T) {
