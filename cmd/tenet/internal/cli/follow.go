@@ -45,7 +45,7 @@ func (d *Document) Flags(cmd *cobra.Command, usage string) {
 	flags.StringVar(&d.Key, "policy-key", "", "public key of the server (default: trust the first key, and keep it in --policy-cache)")
 	flags.StringToStringVar(&d.Labels, "policy-label", nil, "NAME=VALUE, by which the server can choose this process for a rollout")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		for _, name := range []string{"policy-cache", "policy-key", "policy-label"} {
+		for _, name := range []string{"token", "policy-cache", "policy-key", "policy-label"} {
 			if Given(cmd, name) && !d.IsServer() { // the environment may hold settings for other documents
 				return Usagef("--%[1]s is for a document of a server: write --policy server:URL/NAME, or leave --%[1]s out", name)
 			}
