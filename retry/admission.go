@@ -151,20 +151,21 @@ func (r *run) free(l *launch, result circuit.Result) {
 			took = now - l.began
 		}
 	}
-	// The breaker learns of a failure before whoever waits for the place asks it again. Both are recorded after the release,
-	// because an observer may panic.
+	// The breaker learns of a failure before whoever waits for the place asks it again. Both changes are recorded in
+	// this order, and after the release, because an observer may panic.
+	var circuitChange circuit.Transition
 	if l.hasTicket {
 		l.hasTicket = false
-		change := r.plan.breaker.Done(l.ticket, result, took, now)
-		if r.recorded() {
-			defer r.rec.circuit(r, change)
-		}
+		circuitChange = r.plan.breaker.Done(l.ticket, result, took, now)
 	}
 	if l.place.limiter != nil {
 		change := l.place.leave(r.e, took, now)
 		if r.recorded() {
 			defer r.rec.limit(r, change)
 		}
+	}
+	if r.recorded() {
+		defer r.rec.circuit(r, circuitChange)
 	}
 	r.release(&l.grant)
 }
