@@ -27,7 +27,7 @@ of the policy that decided it. With --policy, also the file and line of that fie
 	}
 	file := cli.DocumentFlag(cmd)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		url, id := open.LogArgument(args)
 		if url != "" && !looksLikeLog(url) && looksLikeLog(id) {
 			url, id = id, url
@@ -53,7 +53,6 @@ of the policy that decided it. With --policy, also the file and line of that fie
 			return a.Print(*form, story, func(w io.Writer) { writeStory(a, w, story) })
 		})
 	})
-	return cmd
 }
 
 // looksLikeLog distinguishes a log from an ID, so that the arguments can be in either order.

@@ -20,7 +20,7 @@ before you add it to a repository.`,
   tenet audit extract 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --server https://tenet.example.com > testdata/incident.json`,
 	}
 	flag := open.LogFlag(cmd, "log to read, in place of LOG")
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		url, id := open.LogArgument(args)
 		switch {
 		case url != "" && cli.Given(cmd, "audit"):
@@ -38,5 +38,4 @@ before you add it to a repository.`,
 			return a.Print(cli.FormJSON, c, nil)
 		})
 	})
-	return cmd
 }

@@ -121,7 +121,7 @@ func queryCommand(a *cli.App) *cobra.Command {
 	f.add(cmd)
 	limit := cmd.Flags().Int("limit", 0, "print no more than this many (default: all)")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		if err := f.prepare(); err != nil {
 			return err
 		}
@@ -152,7 +152,6 @@ func queryCommand(a *cli.App) *cobra.Command {
 			return p.finish()
 		})
 	})
-	return cmd
 }
 
 func tailCommand(a *cli.App) *cobra.Command {
@@ -170,7 +169,7 @@ that an SQLite file has been replaced by another one.`,
 	n := cmd.Flags().IntP("lines", "n", 10, "how many existing events to print")
 	follow := cmd.Flags().BoolP("follow", "f", true, "wait for more")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		if *n < 0 {
 			return cli.Usagef("-n %d: write 0 or more", *n)
 		}
@@ -192,7 +191,6 @@ that an SQLite file has been replaced by another one.`,
 			return p.finish()
 		})
 	})
-	return cmd
 }
 
 // Times of a followed log.

@@ -38,7 +38,7 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 	cli.ExplicitFlags(cmd, "policy")
 	limit := cmd.Flags().Int("limit", 20, "how many divergences to list")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		if *limit < 1 {
 			return cli.Usagef("--limit %d: write a number above 0", *limit)
 		}
@@ -72,7 +72,6 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 			return nil
 		})
 	})
-	return cmd
 }
 
 func writeReplayed(a *cli.App, w io.Writer, r *audit.ReplayReport) {
@@ -137,7 +136,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 	}
 	exprs := cmd.Flags().StringArray("alert", nil, "threshold such as 'rate>100/min'; may be repeated")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		var alerts []audit.Alert
 		for _, text := range *exprs {
 			alert, err := audit.ParseAlert(text)
@@ -170,7 +169,6 @@ retries, hedges, mean_delay and max_delay (durations).`,
 			return nil
 		})
 	})
-	return cmd
 }
 
 func writeStats(w io.Writer, r *audit.StatsReport) {

@@ -40,7 +40,7 @@ Exit code 1: the log has faults.`,
 	cmd.Flags().StringVar(&f.after, "after", "", "file with the heads at which this part of the log begins, if its earlier part is kept elsewhere: written by audit head, or the .heads.json beside a rotated log")
 	cmd.Flags().StringVar(&f.trust, "trust", "", "public key (PEM, Ed25519) that files of heads must be signed with")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		o, err := f.options(cmd.Context(), a)
 		if err != nil {
 			return err
@@ -66,7 +66,6 @@ Exit code 1: the log has faults.`,
 			return nil
 		})
 	})
-	return cmd
 }
 
 var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -212,7 +211,7 @@ Keys are PEM files, created for example by: openssl genpkey -algorithm ed25519 -
 	}
 	sign := cmd.Flags().String("sign", "", "private key (PEM, Ed25519) to sign the heads with")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		var key ed25519.PrivateKey
 		if *sign != "" {
 			var err error
@@ -235,7 +234,6 @@ Keys are PEM files, created for example by: openssl genpkey -algorithm ed25519 -
 			return a.Print(*form, signed, nil)
 		})
 	})
-	return cmd
 }
 
 func headsOf(ctx context.Context, log *open.AuditLog) ([]audit.Head, error) {

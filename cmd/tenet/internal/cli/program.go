@@ -235,9 +235,10 @@ func helpOf(help *cobra.Command, args []string) error {
 	return cmd.Help()
 }
 
-// RunE gives an exit code to errors of run that have none, and adds the remedy that a server names.
-func RunE(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
+// WithRun sets what a command does, and returns the command. Errors of run that have no exit code get one, and the remedy that a server
+// names.
+func WithRun(cmd *cobra.Command, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)
 		if _, ok := errors.AsType[*Failure](err); ok || err == nil {
 			return err
@@ -248,6 +249,7 @@ func RunE(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command
 		}
 		return Fail(code, err)
 	}
+	return cmd
 }
 
 // exitOf returns the exit code for an error of a store or a log, or for a server's refusal.

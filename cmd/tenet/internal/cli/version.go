@@ -27,11 +27,10 @@ func (a *App) versionCommand() *cobra.Command {
 		Example: "  tenet version\n  tenet version -o json",
 	}
 	form := OutputFlag(cmd)
-	cmd.RunE = RunE(func(*cobra.Command, []string) error {
+	return WithRun(cmd, func(*cobra.Command, []string) error {
 		v := VersionOf()
 		return a.Print(*form, v, func(w io.Writer) { Fprintln(w, v) })
 	})
-	return cmd
 }
 
 func (v Version) String() string {

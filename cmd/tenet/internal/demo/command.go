@@ -64,7 +64,7 @@ answers and a worker still runs, so that dead deliveries can be redriven.
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:7070", "address of the web UI, as host:port; port 0 is any free one")
 	cli.ExplicitFlags(cmd, "store", "policy")
 	f.form = cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		if f.printPolicy {
 			_, err := io.WriteString(a.Stdout, Policy())
 			return err
@@ -82,7 +82,6 @@ answers and a worker still runs, so that dead deliveries can be redriven.
 		f.deliveries = all[:f.n]
 		return deliver(cmd.Context(), a, f)
 	})
-	return cmd
 }
 
 // document returns the document at path, or else the built-in one.

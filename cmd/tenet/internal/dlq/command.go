@@ -28,7 +28,7 @@ numbers, hexadecimal strings, UUIDs and quoted texts count as one.`,
 	after := cmd.Flags().String("after", "", "only jobs after this ID")
 	limit := cmd.Flags().Int("limit", 100, "maximum number of jobs; 0 is all; groups always count all jobs")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		f, err := filter.Filter(job.Dead)
 		if err != nil {
 			return err
@@ -47,7 +47,6 @@ numbers, hexadecimal strings, UUIDs and quoted texts count as one.`,
 			}))
 		})
 	})
-	return cmd
 }
 
 func purgeCommand(a *cli.App) *cobra.Command {
@@ -62,12 +61,11 @@ func purgeCommand(a *cli.App) *cobra.Command {
 	cmd.Flags().BoolVar(&b.DryRun, "dry-run", false, "count the jobs without removing them")
 	cmd.Flags().BoolVar(&b.Yes, "yes", false, "do not ask")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) (err error) {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) (err error) {
 		if b.Filter, err = filter.Filter(job.Dead); err != nil {
 			return err
 		}
 		b.Audit, b.Form = *audit, *form
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error { return b.Run(cmd.Context(), a, s) })
 	})
-	return cmd
 }

@@ -80,7 +80,7 @@ func redrivesListCommand(a *cli.App) *cobra.Command {
 	active := cmd.Flags().Bool("active", false, "only redrives that are not over, or whose released jobs have not all ended")
 	limit := cmd.Flags().Int("limit", 100, "maximum number of redrives, from 1 to 1000")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		if *limit < 1 || *limit > 1000 {
 			return cli.Usagef("--limit %d: write a number from 1 to 1000", *limit)
 		}
@@ -98,7 +98,6 @@ func redrivesListCommand(a *cli.App) *cobra.Command {
 			}))
 		})
 	})
-	return cmd
 }
 
 // redrive returns a redrive. One that does not exist is exit code 5.
@@ -117,7 +116,7 @@ func redriveInspectCommand(a *cli.App) *cobra.Command {
 	}
 	store := open.JobsFlag(cmd)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			r, err := redrive(cmd.Context(), s, args[0])
 			if err != nil {
@@ -126,7 +125,6 @@ func redriveInspectCommand(a *cli.App) *cobra.Command {
 			return printRedrive(a, *form, r)
 		})
 	})
-	return cmd
 }
 
 func redriveCommand(a *cli.App, action job.RedriveAction, short, long string) *cobra.Command {
@@ -161,7 +159,7 @@ func redriveChange(a *cli.App, cmd *cobra.Command, change func(args []string) (j
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		c, err := change(args)
 		if err != nil {
 			return err
@@ -192,7 +190,6 @@ func redriveChange(a *cli.App, cmd *cobra.Command, change func(args []string) (j
 			return printRedrive(a, *form, r)
 		})
 	})
-	return cmd
 }
 
 // undo puts jobs back where this command may do so: there may be no worker. A server does it itself.

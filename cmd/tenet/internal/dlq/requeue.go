@@ -67,7 +67,7 @@ ended died again.`,
 	cmd.Flags().BoolVar(&f.DryRun, "dry-run", false, "count the jobs without changing them")
 	cmd.Flags().BoolVar(&f.Yes, "yes", false, "do not ask before running all dead jobs again")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, ids []string) error {
 		for _, name := range []string{"rate", "canary", "stop-at", "stop-least", "max-pending"} {
 			if flag := cmd.Flags().Lookup(name); flag.Changed && (flag.Value.String() == "" || flag.Value.String() == "0") {
 				return cli.Usagef("--%s %q: write a value above 0, or leave the flag out", name, flag.Value)
@@ -98,7 +98,6 @@ ended died again.`,
 			return f.redrive(cmd.Context(), a, s, n)
 		})
 	})
-	return cmd
 }
 
 // plan reads the flags of a plan.

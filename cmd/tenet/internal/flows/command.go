@@ -48,7 +48,7 @@ func listCommand(a *cli.App) *cobra.Command {
 	url := open.JobsFlag(cmd)
 	limit := cmd.Flags().Int("limit", 100, "maximum number of flows; 0 for all")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		if *limit < 0 {
 			return cli.Usagef("--limit %d: write 0 or more", *limit)
 		}
@@ -62,7 +62,6 @@ func listCommand(a *cli.App) *cobra.Command {
 			}))
 		})
 	})
-	return cmd
 }
 
 // list returns the newest flows, all of them for a limit of 0.
@@ -113,7 +112,7 @@ func inspectCommand(a *cli.App) *cobra.Command {
 	url := open.JobsFlag(cmd)
 	limit := cmd.Flags().Int("limit", 1000, "maximum number of jobs to show; 0 for all")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		if *limit < 0 {
 			return cli.Usagef("--limit %d: write 0 or more", *limit)
 		}
@@ -125,7 +124,6 @@ func inspectCommand(a *cli.App) *cobra.Command {
 			return a.Print(*form, f, func(w io.Writer) { f.write(w) })
 		})
 	})
-	return cmd
 }
 
 // inspect reads a flow and its first jobs, all of them for a limit of 0.
@@ -202,7 +200,7 @@ func (c change) command(a *cli.App) *cobra.Command {
 		yes = cmd.Flags().Bool("yes", false, "do not ask")
 	}
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *url}, func(s open.JobStore) error {
 			status, err := s.Flow(cmd.Context(), args[0])
 			if err != nil {
@@ -234,7 +232,6 @@ func (c change) command(a *cli.App) *cobra.Command {
 			return a.Print(*form, out, func(w io.Writer) { cli.Fprintf(w, "%s %s\n", cli.Count(out.Changed, "job"), verb) })
 		})
 	})
-	return cmd
 }
 
 // apply changes the jobs of a flow in pages, each of which is recorded first. It counts the jobs that a cancellation reached through

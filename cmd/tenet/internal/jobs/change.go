@@ -70,7 +70,7 @@ Exits with 5 if a job was not found, and with 7 if one had already ended.`
 		}
 		return nil
 	}
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, ids []string) error {
 		c.ids, c.Operation, c.Audit, c.Form = ids, "jobs."+c.name, *audit, *form
 		if filtered() {
 			var err error
@@ -90,7 +90,6 @@ Exits with 5 if a job was not found, and with 7 if one had already ended.`
 			return changeJobs(cmd.Context(), a, s, c)
 		})
 	})
-	return cmd
 }
 
 // changeJobs applies a change to the jobs whose states allow it, and prints the result for all of them.

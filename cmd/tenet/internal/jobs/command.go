@@ -80,7 +80,7 @@ the ID of its last line to --after.
 	after := cmd.Flags().String("after", "", "only jobs after this ID")
 	limit := cmd.Flags().Int("limit", 100, "maximum number of jobs; 0 is all")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, terms []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, terms []string) error {
 		filter.add(terms)
 		f, err := filter.Filter()
 		if err != nil {
@@ -90,7 +90,6 @@ the ID of its last line to --after.
 			return Print(cmd.Context(), a, s, Listing{f, hidden, *after, *limit, *form})
 		})
 	})
-	return cmd
 }
 
 // Listing selects jobs and how they are printed.
@@ -171,7 +170,7 @@ func inspectCommand(a *cli.App) *cobra.Command {
 	}
 	store, hidden, keys := open.JobsFlag(cmd), SecretFlags(cmd), open.PayloadKeysFlag(cmd)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		codec, err := open.Codec(cmd.Context(), a, *keys, func() *policy.Set { return nil })
 		if err != nil {
 			return err
@@ -196,7 +195,6 @@ func inspectCommand(a *cli.App) *cobra.Command {
 			})
 		})
 	})
-	return cmd
 }
 
 // unseal decodes the payload and output of a job where the codec can. It warns of those that nobody can decode.
@@ -280,7 +278,7 @@ func statsCommand(a *cli.App) *cobra.Command {
 	}
 	store := open.JobsFlag(cmd)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			stats, err := s.Stats(cmd.Context())
 			if err != nil {
@@ -292,5 +290,4 @@ func statsCommand(a *cli.App) *cobra.Command {
 			}))
 		})
 	})
-	return cmd
 }

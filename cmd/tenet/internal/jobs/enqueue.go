@@ -67,7 +67,7 @@ and stores it.`,
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check and print the job without storing it")
 	hidden, payloads := SecretFlags(cmd), open.PayloadFlags(cmd)
 	f.form = cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		r, err := request(a, cmd, f, args)
 		if err != nil {
 			return err
@@ -95,7 +95,6 @@ and stores it.`,
 			return cli.Unprinted("job "+receipt.ID+" is stored", a.Print(*f.form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) }))
 		})
 	})
-	return cmd
 }
 
 // looksLikeJSON reports whether a text begins like a JSON object or list.
@@ -225,7 +224,7 @@ belong to. Exits with 1 if a line was rejected.`,
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check all lines without storing jobs")
 	f.form = cli.OutputFlag(cmd)
 	payloads := open.PayloadFlags(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		f.path = args[0]
 		var err error
 		if f.file, f.size, err = a.OpenInput(cmd.Context(), f.path); err != nil { // first, so that a missing file leaves no store behind
@@ -240,7 +239,6 @@ belong to. Exits with 1 if a line was rejected.`,
 			return importFile(cmd.Context(), a, enqueuer{s, client}, f)
 		})
 	})
-	return cmd
 }
 
 func importFile(ctx context.Context, a *cli.App, s enqueuer, f *importFlags) error {

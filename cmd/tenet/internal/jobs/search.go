@@ -41,7 +41,7 @@ pass that ID to --below to go on.`,
 	cmd.Flags().IntVar(&q.Limit, "limit", 100, "maximum number of jobs")
 	cmd.Flags().Var(cli.Duration(&q.Within), "within", "how long to search")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, terms []string) (err error) {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, terms []string) (err error) {
 		filter.add(terms)
 		if q.Filter, err = filter.Filter(); err != nil {
 			return err
@@ -65,7 +65,6 @@ pass that ID to --below to go on.`,
 			return a.Print(*form, out, func(w io.Writer) { writeTable(w, out.Jobs) })
 		})
 	})
-	return cmd
 }
 
 // tellHowFar says on stderr what the search has not looked at, and why.

@@ -34,7 +34,7 @@ Ctrl-C ends the command, with exit code 0.`,
 	hidden := SecretFlags(cmd)
 	lines := cmd.Flags().Bool("json", false, "print JSON lines, as -o jsonl does")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, terms []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, terms []string) error {
 		f, err := job.ParseFilter(strings.Join(terms, " "), time.Now())
 		if err == nil {
 			err = job.CheckWatch(f)
@@ -54,7 +54,6 @@ Ctrl-C ends the command, with exit code 0.`,
 		}
 		return err
 	})
-	return cmd
 }
 
 // eventPrinter prints the events of jobs.

@@ -40,7 +40,7 @@ their order through a retry; WAITING counts the jobs that wait for a place.`,
 	store := open.JobsFlag(cmd)
 	buckets := cmd.Flags().IntP("number", "n", 5, "buckets to list of each limit")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		if *buckets < 0 || *buckets > 1000 {
 			return cli.Usagef("--number %d: write a number between 0 and 1000", *buckets)
 		}
@@ -60,7 +60,6 @@ their order through a retry; WAITING counts the jobs that wait for a place.`,
 			return a.Print(*form, list, func(w io.Writer) { table(w, list) })
 		})
 	})
-	return cmd
 }
 
 // line is a limit or one of its buckets in the table.
@@ -158,7 +157,7 @@ documents apply again.`,
 	dryRun := flags.Bool("dry-run", false, "print what would be done, without doing it")
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("key") && (len(f.key) == 0 || slices.Contains(f.key, "")) {
 			return cli.Usagef("--key: a field is empty; write queue, type, meta.NAME or payload.FIELD, or leave the flag out for one bucket")
 		}
@@ -203,7 +202,6 @@ documents apply again.`,
 			})
 		})
 	})
-	return cmd
 }
 
 // setting returns what the flags say.

@@ -160,7 +160,7 @@ func periodicListCommand(a *cli.App) *cobra.Command {
 	}
 	store, file, hidden := open.JobsFlag(cmd), fileFlag(cmd), jobs.SecretFlags(cmd)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		show := func(s open.JobStore) error {
 			list, err := merged(cmd.Context(), a, *file, s)
 			if err != nil {
@@ -179,7 +179,6 @@ func periodicListCommand(a *cli.App) *cobra.Command {
 		}
 		return show(nil)
 	})
-	return cmd
 }
 
 func printList(a *cli.App, periodic []job.PeriodicState, hidden *jobs.Secrets, form string) error {
@@ -216,7 +215,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 	store, file, log, hidden := open.JobsFlag(cmd), fileFlag(cmd), recording.OperatorFlag(cmd), jobs.SecretFlags(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be enqueued, without storing it")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			list, err := merged(cmd.Context(), a, *file, s)
 			if err != nil {
@@ -251,5 +250,4 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 			return cli.Unprinted("job "+receipt.ID+" is stored", a.Print(*form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) }))
 		})
 	})
-	return cmd
 }

@@ -181,7 +181,7 @@ func periodicCheckCommand(a *cli.App) *cobra.Command {
 		Example: "  tenet periodic check nightly.yaml",
 	}
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, files []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, files []string) error {
 		results, invalid := make([]periodicCheck, 0, len(files)), false
 		for _, path := range files {
 			text, err := a.ReadFile(cmd.Context(), path)
@@ -213,5 +213,4 @@ func periodicCheckCommand(a *cli.App) *cobra.Command {
 		}
 		return err
 	})
-	return cmd
 }

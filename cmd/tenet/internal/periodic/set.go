@@ -40,7 +40,7 @@ once. A second change of the same job within these two seconds waits for their e
 	text := flags.String("job", "", "job line of each tick, without unique_key and run_at")
 	document := flags.Bool("document", false, "follow the workers' own definition again")
 	change := changeFlags(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		e.Name = args[0]
 		if *document {
 			if e.Cron != "" || *text != "" {
@@ -54,7 +54,6 @@ once. A second change of the same job within these two seconds waits for their e
 		}
 		return change.make(cmd.Context(), a, x, "set")
 	})
-	return cmd
 }
 
 // setting returns the setting of an entry with a job in JSON.
@@ -88,7 +87,7 @@ mistyped.`,
 	file := fileFlag(cmd)
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	change := changeFlags(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		defaults, err := Read(cmd.Context(), a, *file)
 		if err != nil {
 			return err
@@ -112,7 +111,6 @@ mistyped.`,
 		}
 		return change.make(cmd.Context(), a, x, "deleted")
 	})
-	return cmd
 }
 
 // settingChange is a command that changes a setting.

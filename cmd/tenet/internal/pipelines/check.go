@@ -39,7 +39,7 @@ Exits with 3 if a document is invalid, and with 5 if one has no pipelines.`,
 	}
 	file := cli.DocumentFlag(cmd)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, files []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, files []string) error {
 		if len(files) == 0 && *file != "" {
 			files = []string{*file}
 		}
@@ -77,7 +77,6 @@ Exits with 3 if a document is invalid, and with 5 if one has no pipelines.`,
 			}
 		}), failed)
 	})
-	return cmd
 }
 
 func pipelinesOf(file string, set *policy.Set) pipelineResult {

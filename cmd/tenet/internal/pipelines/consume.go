@@ -75,10 +75,9 @@ stopped by SIGINT or SIGTERM.`,
 	flags.StringVar(&f.task, "task", "", "what to do with each transaction: exec:COMMAND, http:URL or sink")
 	flags.StringVar(&f.retryExit, "retry-exit", "", "exit codes that an exec task is retried after, such as 75,100-110 (default: all)")
 	flags.Var(cli.Duration(&f.killGrace), "kill-grace", "how long an exec task may take to end after SIGTERM")
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		return consumer(f, args[0]).run(cmd.Context(), a)
 	})
-	return cmd
 }
 
 // consumer returns the consumer with a name.

@@ -38,10 +38,9 @@ has no such producer, or a file or store that is read does not exist; 130 and 14
   tenet produce --policy policies.yaml invoices --payload '{"invoice": 4711}' --sink 'postgres://localhost/shop?table=queue'`,
 	}
 	f.add(cmd, "input", "where transactions come from: "+open.UseSource.Forms())
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		return producer(f, args[0]).run(cmd.Context(), a)
 	})
-	return cmd
 }
 
 // producer returns the producer with a name.

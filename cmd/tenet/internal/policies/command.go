@@ -46,7 +46,7 @@ register; the warning names the package that has it. The file - is stdin. Exits 
 		Example: "  tenet policy check policies.yaml\n  tenet policy check -o json *.yaml",
 	}
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, files []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, files []string) error {
 		results := make([]checkResult, 0, len(files))
 		invalid := false
 		for _, file := range files {
@@ -63,7 +63,6 @@ register; the warning names the package that has it. The file - is stdin. Exits 
 		}
 		return err
 	})
-	return cmd
 }
 
 func check(ctx context.Context, a *cli.App, file string) (checkResult, error) {
@@ -138,7 +137,7 @@ use tenet run --dry-run.`,
 	}
 	file := cli.DocumentFlag(cmd)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		document, p, err := find(cmd.Context(), a, *file, args[0])
 		if err != nil {
 			return err
@@ -149,7 +148,6 @@ use tenet run --dry-run.`,
 		}
 		return a.Print(*form, r, func(w io.Writer) { Describe(a, w, p, document) })
 	})
-	return cmd
 }
 
 // find loads a document and finds the policy of a key in it.
@@ -182,11 +180,10 @@ func schemaCommand(a *cli.App) *cobra.Command {
 		Example: "  tenet policy schema > tenet.schema.json",
 	}
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(*cobra.Command, []string) error {
+	return cli.WithRun(cmd, func(*cobra.Command, []string) error {
 		schema := policyfile.Schema()
 		return a.Print(*form, json.RawMessage(schema), func(w io.Writer) { cli.Fprintln(w, cli.Safe(strings.TrimSpace(string(schema)))) })
 	})
-	return cmd
 }
 
 // catalogResult is a row of the catalog.
@@ -203,7 +200,7 @@ func catalogCommand(a *cli.App) *cobra.Command {
 		Example: "  tenet policy catalog\n  tenet policy catalog -o jsonl",
 	}
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(*cobra.Command, []string) error {
+	return cli.WithRun(cmd, func(*cobra.Command, []string) error {
 		rows := make([]catalogResult, 0, len(policy.Categories()))
 		for _, c := range policy.Categories() {
 			r, _ := c.Policy()
@@ -214,7 +211,6 @@ func catalogCommand(a *cli.App) *cobra.Command {
 			return []any{row.Category, row.Code, r.MaxAttempts, r.InitialBackoff, r.MaxBackoff, r.TimeoutPerAttempt, fmt.Sprintf("%s %g", r.Jitter, r.JitterFactor)}
 		}))
 	})
-	return cmd
 }
 
 func limitsCommand(a *cli.App) *cobra.Command {
@@ -224,13 +220,12 @@ func limitsCommand(a *cli.App) *cobra.Command {
 		Example: "  tenet policy limits\n  tenet policy limits -o yaml",
 	}
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(*cobra.Command, []string) error {
+	return cli.WithRun(cmd, func(*cobra.Command, []string) error {
 		run := CommandLimits()
 		run.Surface = "run"
 		rows := []policy.Limits{policy.CallLimits(), run, policy.JobLimits(), policy.StepLimits()}
 		return a.Print(*form, rows, func(w io.Writer) { writeLimits(w, rows) })
 	})
-	return cmd
 }
 
 func writeLimits(w io.Writer, rows []policy.Limits) {

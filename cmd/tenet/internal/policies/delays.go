@@ -40,7 +40,7 @@ longest possible total, the expected total is the mean over all seeds.`,
 	seed := cmd.Flags().Uint64("seed", 0, "seed of the jitter")
 	n := cmd.Flags().IntP("count", "n", 0, "number of retries to show (default: all that the policy allows)")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("count") && (*n < 1 || *n > maxDelays) {
 			return cli.Usagef("-n: %d is not between 1 and %d", *n, maxDelays)
 		}
@@ -56,7 +56,6 @@ longest possible total, the expected total is the mean over all seeds.`,
 		}
 		return a.Print(*form, r, func(w io.Writer) { s.draw(a, w) })
 	})
-	return cmd
 }
 
 // schedule holds the waits of one call, with the longest and mean waits over all seeds.

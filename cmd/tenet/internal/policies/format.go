@@ -23,7 +23,7 @@ Names keep their order, comments their place, and policies their meaning. The re
 	dryRun := cmd.Flags().Bool("dry-run", false, "with --write: only list the files that would change")
 	check := cmd.Flags().Bool("check", false, "only list the files that would change, and exit with 4 if there are any")
 	cmd.MarkFlagsMutuallyExclusive("write", "check")
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, names []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, names []string) error {
 		if len(names) > 1 && !*write && !*check {
 			return cli.Usagef("several files are laid out with --write or --check only")
 		}
@@ -63,5 +63,4 @@ Names keep their order, comments their place, and policies their meaning. The re
 		}
 		return nil
 	})
-	return cmd
 }

@@ -37,7 +37,7 @@ func importOne(a *cli.App, name, what string, convert func([]byte) (policyimport
 	}
 	form := cli.OutputFlag(cmd)
 	report := cmd.Flags().String("report", "", "file for what became of each field: a JSON list of path, fidelity (exact, approximate or lost) and message")
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		text, err := a.ReadFile(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -61,7 +61,6 @@ func importOne(a *cli.App, name, what string, convert func([]byte) (policyimport
 		}
 		return printDocument(a, *form, in.document)
 	})
-	return cmd
 }
 
 // imported is an input's document and report.

@@ -36,7 +36,7 @@ attempts they took. The recorded means are all three numbers. Only calls of the 
 	log := cmd.Flags().String("audit", "", "audit log, a URL or a file, in place of a graph")
 	svg := cmd.Flags().String("svg", "", "also draw the graph into this SVG file")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case (*graphFile == "") == (*log == ""):
 			return cli.Usagef("name either a call graph with --graph FILE or an audit log with --audit URL")
@@ -58,7 +58,6 @@ attempts they took. The recorded means are all three numbers. Only calls of the 
 		}
 		return a.Print(*form, m, func(w io.Writer) { writeMap(w, m) })
 	})
-	return cmd
 }
 
 // mapOf multiplies along a graph. The document is needed only if an edge names a key.

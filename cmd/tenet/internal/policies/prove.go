@@ -30,7 +30,7 @@ accept. Notes only state numbers. The file - is stdin.`,
 	sarif := cmd.Flags().String("sarif", "", "also write the findings to this file as SARIF 2.1.0")
 	all := cmd.Flags().Bool("all", false, "also print the properties that hold; JSON always has them")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		document, err := a.Load(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -54,7 +54,6 @@ accept. Notes only state numbers. The file - is stdin.`,
 		}
 		return nil
 	})
-	return cmd
 }
 
 // LoadGraph reads a call graph, and prints its faults to stderr. It returns nil without a path.

@@ -54,7 +54,7 @@ func queuesListCommand(a *cli.App) *cobra.Command {
 	}
 	store := open.JobsFlag(cmd)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			list, err := queues(cmd.Context(), s)
 			if err != nil {
@@ -73,7 +73,6 @@ func queuesListCommand(a *cli.App) *cobra.Command {
 			}))
 		})
 	})
-	return cmd
 }
 
 // queues returns all queues with their settings and counts.
@@ -171,7 +170,7 @@ func queueCommand(a *cli.App, cmd *cobra.Command, create *bool, state func(name 
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		if args[0] == "" {
 			return cli.Usagef("the queue's name is empty")
 		}
@@ -211,5 +210,4 @@ func queueCommand(a *cli.App, cmd *cobra.Command, create *bool, state func(name 
 			})
 		})
 	})
-	return cmd
 }

@@ -33,7 +33,7 @@ Running jobs continue if the number becomes smaller. To stop a queue, pause it.
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		x, err := parseSetting(args[0], args[1:])
 		if err != nil {
 			return err
@@ -60,7 +60,6 @@ Running jobs continue if the number becomes smaller. To stop a queue, pause it.
 			})
 		})
 	})
-	return cmd
 }
 
 func parseSetting(queue string, terms []string) (x job.Setting, err error) {

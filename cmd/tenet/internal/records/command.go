@@ -132,7 +132,7 @@ func recordGetCommand(a *cli.App) *cobra.Command {
 	f.add(cmd, false)
 	result := cmd.Flags().Bool("result", false, "show the stored result too; it may contain secrets")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		return f.with(cmd.Context(), a, args[0], func(_ *open.RecordStore, r idempotency.Record) error {
 			o := operation.OnRecord("idempotency.get", r)
 			if *result {
@@ -144,7 +144,6 @@ func recordGetCommand(a *cli.App) *cobra.Command {
 			return a.Print(*form, shown(r, *result), func(w io.Writer) { describeRecord(w, r, *result) })
 		})
 	})
-	return cmd
 }
 
 func describeRecord(w io.Writer, r idempotency.Record, withResult bool) {
@@ -203,7 +202,7 @@ An audit log records the change before it is made.`,
 	flags.Lookup("yes").Usage = "accepted as in clear; this command never asks, because --as states the outcome"
 	flags.Var(cli.Duration(&ttl), "ttl", "how long to keep the record from now on: longer than callers and requeued jobs keep trying")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		s := idempotency.Settlement{State: idempotency.State(as), TTL: ttl}
 		switch {
@@ -235,7 +234,6 @@ An audit log records the change before it is made.`,
 			return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s resolved as %s\n", r.Key, as) })
 		})
 	})
-	return cmd
 }
 
 func recordClearCommand(a *cli.App) *cobra.Command {
@@ -248,7 +246,7 @@ claim is live cannot be removed. An audit log records the change before it is ma
 	}
 	f.add(cmd, true)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		return f.with(ctx, a, args[0], func(store *open.RecordStore, r idempotency.Record) error {
 			if r.Live(time.Now()) {
@@ -267,5 +265,4 @@ claim is live cannot be removed. An audit log records the change before it is ma
 			return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s removed\n", r.Key) })
 		})
 	})
-	return cmd
 }

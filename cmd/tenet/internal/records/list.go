@@ -34,7 +34,7 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 		string(idempotency.Released)), "state", "only records in this state: unknown, in_flight, completed, failed or released")
 	limit := flags.Int("limit", 100, "maximum number of records; 0 is all")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) (err error) {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) (err error) {
 		ctx := cmd.Context()
 		if *limit < 0 {
 			return cli.Usagef("--limit %d: write a positive number, or 0 for all", *limit)
@@ -72,5 +72,4 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 			return []any{r.Key, r.TenantID, r.Operation, state, r.Attempts, cli.Clock(r.Created), cli.Clock(r.Lease), r.Owner}
 		}))
 	})
-	return cmd
 }

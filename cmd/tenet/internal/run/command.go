@@ -89,7 +89,7 @@ access to it; 130 and 143 stopped by SIGINT or SIGTERM.`,
 	f.record.add(cmd)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every attempt to stderr")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the policy that would be used, without running the command")
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, argv []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, argv []string) error {
 		f.changed, f.audit, f.limits, f.shadow = flags.Changed, *audit, *limits, *shadow
 		r, err := newRunner(cmd.Context(), a, f, argv)
 		if err != nil {
@@ -97,5 +97,4 @@ access to it; 130 and 143 stopped by SIGINT or SIGTERM.`,
 		}
 		return r.run(cmd.Context())
 	})
-	return cmd
 }

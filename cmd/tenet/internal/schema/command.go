@@ -35,7 +35,7 @@ func stepsCommand(a *cli.App, cmd *cobra.Command, d migrate.Direction) *cobra.Co
 		yes = cmd.Flags().Bool("yes", false, "do not ask")
 	}
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		return open.WithDatabase(cmd.Context(), a, open.Options{URL: *store, Create: d == migrate.Up, DryRun: *dryRun}, func(db open.Database) error {
 			if d == migrate.Down && !*dryRun {
 				if err := a.Confirm(cmd.Context(), *yes, "Take the tables back by one version? Jobs may be removed."); err != nil {
@@ -55,7 +55,6 @@ func stepsCommand(a *cli.App, cmd *cobra.Command, d migrate.Direction) *cobra.Co
 			return a.Print(*form, list, func(w io.Writer) { writeSteps(w, list, *dryRun) })
 		})
 	})
-	return cmd
 }
 
 func writeSteps(w io.Writer, list []migrate.Step, dryRun bool) {
@@ -82,7 +81,7 @@ func migrateStatusCommand(a *cli.App) *cobra.Command {
 	}
 	store := open.StoreFlag(cmd)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		return open.WithDatabase(cmd.Context(), a, open.Options{URL: *store}, func(db open.Database) error {
 			list, err := db.MigrationStatus(cmd.Context())
 			if err != nil {
@@ -96,5 +95,4 @@ func migrateStatusCommand(a *cli.App) *cobra.Command {
 			return err
 		})
 	})
-	return cmd
 }

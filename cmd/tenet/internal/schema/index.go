@@ -33,7 +33,7 @@ million jobs.`,
 	drop := cmd.Flags().Bool("drop", false, "remove the indexes")
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be indexed then, without changing it")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, fields []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, fields []string) error {
 		for _, field := range fields {
 			if _, err := job.IndexedField(field); err != nil {
 				return cli.Usagef("%w", err)
@@ -57,7 +57,6 @@ million jobs.`,
 			})
 		})
 	})
-	return cmd
 }
 
 type indexChange struct{ drop, dryRun bool }

@@ -39,7 +39,7 @@ the record cannot know is counted: see tenet audit replay --what-if.`,
 	cli.ExplicitFlags(cmd, "audit")
 	limit := cmd.Flags().Int("limit", 20, "how many keys to list, those with the most changes first")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		if *limit < 1 {
 			return cli.Usagef("--limit %d: write a number above 0", *limit)
 		}
@@ -69,7 +69,6 @@ the record cannot know is counted: see tenet audit replay --what-if.`,
 		}
 		return a.Print(*form, out, func(w io.Writer) { writeDifference(w, &out) })
 	})
-	return cmd
 }
 
 func writeDifference(w io.Writer, d *difference) {

@@ -136,7 +136,7 @@ another revision is in force than --base, the document is frozen, or a rollout i
 	cmd.Flags().BoolVar(&in.Trial, "trial", false, "put the revision under trial: clients evaluate it without effect, and the one in force stays")
 	cmd.Flags().BoolVar(&in.AcceptWarnings, "accept-warnings", false, "publish in spite of warnings")
 	f.add(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		if *name == "" {
 			return cli.Usagef("--name is missing: the document's name")
@@ -169,7 +169,6 @@ another revision is in force than --base, the document is frozen, or a rollout i
 		}
 		return printPublished(a, *f.form, p)
 	})
-	return cmd
 }
 
 // refused prints the faults of a document that the server refuses.
@@ -234,7 +233,7 @@ func showCommand[T any](a *cli.App, cmd *cobra.Command, read func(*client.Docume
 func ask[T any](a *cli.App, cmd *cobra.Command, read func(context.Context, *client.Documents, []string) (T, error), write func(w io.Writer, args []string, found T)) *cobra.Command {
 	open.ServerFlags(cmd)
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		d, err := target(cmd.Context(), args...)
 		if err != nil {
 			return err
@@ -248,7 +247,6 @@ func ask[T any](a *cli.App, cmd *cobra.Command, read func(context.Context, *clie
 		}
 		return a.Print(*form, found, func(w io.Writer) { write(w, args, found) })
 	})
-	return cmd
 }
 
 // missing says which document does not exist.
@@ -314,7 +312,7 @@ func rollbackCommand(a *cli.App) *cobra.Command {
 	f := &changeFlags{}
 	to := cmd.Flags().Int64("to", 0, "number of the revision whose content comes back")
 	f.add(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		if *to < 1 {
 			return cli.Usagef("--to is missing: the number of a revision")
 		}
@@ -335,5 +333,4 @@ func rollbackCommand(a *cli.App) *cobra.Command {
 		}
 		return printPublished(a, *f.form, p)
 	})
-	return cmd
 }

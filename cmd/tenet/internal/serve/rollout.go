@@ -118,7 +118,7 @@ func changeRolloutCommand(a *cli.App, action client.RolloutAction, short string)
 	open.ServerFlags(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "show the rollout without changing it")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		d, err := target(cmd.Context(), args...)
 		if err != nil {
 			return err
@@ -136,5 +136,4 @@ func changeRolloutCommand(a *cli.App, action client.RolloutAction, short string)
 		}
 		return a.Print(*form, state, func(w io.Writer) { writeRollout(w, args[0], state.Rollout) })
 	})
-	return cmd
 }

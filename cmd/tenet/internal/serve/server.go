@@ -65,11 +65,10 @@ SIGTERM and SIGINT end the server: it accepts no more requests, those in flight 
 	flags.BoolVar(&f.migrate, "migrate", false, "create or update the tables on PostgreSQL first")
 	log := open.LogFlag(cmd, "audit log that records changes instead of the store's own")
 	cli.ExitZeroFlag(cmd, &f.exitZero)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		f.store, f.audit = *store, *log
 		return f.run(cmd.Context(), a)
 	})
-	return cmd
 }
 
 func (f *serverFlags) run(ctx context.Context, a *cli.App) (err error) {

@@ -155,7 +155,7 @@ func createCommand(a *cli.App) *cobra.Command {
 	cmd.Flags().StringSliceVar(&in.Documents, "document", nil, "only for this document; may be repeated")
 	dryRun := cmd.Flags().Bool("dry-run", false, "check the flags without making the token")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) (err error) {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) (err error) {
 		if in.Name = args[0]; in.Name == "" || len(*names) == 0 {
 			return cli.Usagef("write the token's name and --scopes")
 		}
@@ -183,7 +183,6 @@ func createCommand(a *cli.App) *cobra.Command {
 			return err
 		})
 	})
-	return cmd
 }
 
 func tokensCommand(a *cli.App) *cobra.Command {
@@ -192,7 +191,7 @@ func tokensCommand(a *cli.App) *cobra.Command {
 		Example: "  tenet token list --store sqlite:tenet.db",
 	}
 	store, form := open.JobsFlag(cmd), cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		return withKeeper(cmd.Context(), a, open.Options{URL: *store}, func(k keeper) error {
 			list, err := k.Tokens(cmd.Context())
 			if err != nil {
@@ -206,7 +205,6 @@ func tokensCommand(a *cli.App) *cobra.Command {
 			}))
 		})
 	})
-	return cmd
 }
 
 func revokeCommand(a *cli.App) *cobra.Command {
@@ -216,7 +214,7 @@ func revokeCommand(a *cli.App) *cobra.Command {
 	}
 	store, form := open.JobsFlag(cmd), cli.OutputFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		return withKeeper(ctx, a, open.Options{URL: *store}, func(k keeper) error {
 			list, err := k.Tokens(ctx)
@@ -237,5 +235,4 @@ func revokeCommand(a *cli.App) *cobra.Command {
 			return a.Print(*form, list[i], func(w io.Writer) { cli.Fprintf(w, "%s %s revoked\n", list[i].Name, verb) })
 		})
 	})
-	return cmd
 }

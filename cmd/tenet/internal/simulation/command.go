@@ -35,7 +35,7 @@ file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 	image := cmd.Flags().String("svg", "", "file to draw the plots into, as an SVG image")
 	seed := cmd.Flags().Uint64("seed", 0, "seed of all random numbers (default: that of the scenario)")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		switch {
 		case cmd.Flags().Changed("seed") && *seed == 0:
@@ -74,7 +74,6 @@ file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 		}
 		return a.Print(*form, report, func(w io.Writer) { write(w, report) })
 	})
-	return cmd
 }
 
 // writeTo writes a file, unless its name is empty.

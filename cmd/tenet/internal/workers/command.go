@@ -103,14 +103,13 @@ SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGT
 	cli.ExitZeroFlag(cmd, &f.exitZero)
 	flags.BoolVar(&f.stdin, "until-stdin-ends", false, "stop like a signal when stdin ends")
 	_ = flags.MarkHidden("until-stdin-ends") // the flag exists
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("queue") && len(f.queues) == 0 { // for example from an unset variable in a script
 			return cli.Usagef("--queue is empty: write a name, or leave the flag out")
 		}
 		f.store, f.audit, f.limits, f.shadow = *store, *audit, *limits, *shadow
 		return worker(cmd.Context(), a, f)
 	})
-	return cmd
 }
 
 // worker runs "tenet worker" after its flags are parsed.
