@@ -389,8 +389,9 @@ func (o object) lose(why string, names ...string) {
 // names lists the fields that have not been read.
 func (o object) names() []string { return slices.Sorted(maps.Keys(o.fields)) }
 
-// rest reports the fields that have not been read.
-func (o object) rest() {
+// rest reports the fields that have not been read. The known ones among them have no equivalent in policies.
+func (o object) rest(known ...string) {
+	o.skip(known...)
 	for _, name := range o.names() {
 		o.r.lost(o.at(name), "is not known and is left out")
 	}

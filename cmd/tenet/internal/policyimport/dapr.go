@@ -192,8 +192,7 @@ func (d *dapr) target(spec object, key string, o object) {
 	d.retries.refer(spec, o, "retry", &p.Retry)
 	d.timeouts.refer(spec, o, "timeout", &p.Retry.TimeoutPerAttempt)
 	d.circuits.refer(spec, o, "circuitBreaker", &p.Circuit)
-	o.skip("circuitBreakerScope", "circuitBreakerCacheSize")
-	o.rest()
+	o.rest("circuitBreakerScope", "circuitBreakerCacheSize")
 	d.result.add(d.reader, key, o.path, p.Clone())
 }
 

@@ -166,9 +166,8 @@ func (e *envoy) retryPolicy(o object) policy.Policy {
 		e.rateLimited(limited, r)
 	}
 	e.conditions(o, r)
-	o.skip("per_try_idle_timeout", "retry_priority", "retry_host_predicate", "retry_options_predicates",
+	o.rest("per_try_idle_timeout", "retry_priority", "retry_host_predicate", "retry_options_predicates",
 		"host_selection_retry_max_attempts", "retriable_headers", "retriable_request_headers")
-	o.rest()
 	return p
 }
 
@@ -234,6 +233,5 @@ func (e *envoy) hedgePolicy(o object, p *policy.Policy) {
 			}
 		}
 	}
-	o.skip("initial_requests", "additional_request_chance")
-	o.rest()
+	o.rest("initial_requests", "additional_request_chance")
 }

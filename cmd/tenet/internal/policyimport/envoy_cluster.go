@@ -61,8 +61,7 @@ func (e *envoy) breakers(o object, c *envoyCluster) {
 		budget.rest()
 		c.budget = policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: ratio, Burst: float64(burst)}
 	}
-	o.skip("per_host_thresholds")
-	o.rest()
+	o.rest("per_host_thresholds")
 }
 
 // outliers converts config.cluster.v3.OutlierDetection.
@@ -83,14 +82,13 @@ func (e *envoy) outliers(o object, c *envoyCluster) {
 		cooldown = 30 * time.Second // Envoy's default
 	}
 	atLeast(e.reader, o.at("base_ejection_time"), &cooldown, policy.CallLimits().MinCooldown)
-	o.skip("interval", "max_ejection_percent", "enforcing_success_rate", "success_rate_minimum_hosts",
+	o.rest("interval", "max_ejection_percent", "enforcing_success_rate", "success_rate_minimum_hosts",
 		"success_rate_request_volume", "success_rate_stdev_factor", "consecutive_gateway_failure", "enforcing_consecutive_gateway_failure",
 		"split_external_local_origin_errors", "consecutive_local_origin_failure", "enforcing_consecutive_local_origin_failure",
 		"enforcing_local_origin_success_rate", "failure_percentage_threshold", "enforcing_failure_percentage",
 		"enforcing_failure_percentage_local_origin", "failure_percentage_minimum_hosts", "failure_percentage_request_volume",
 		"max_ejection_time", "max_ejection_time_jitter", "successful_active_health_check_uneject_host", "always_eject_one_host",
 		"monitors", "detect_degraded_hosts")
-	o.rest()
 	if chance == 0 {
 		path = chancePath
 	}

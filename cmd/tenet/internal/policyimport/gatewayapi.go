@@ -26,8 +26,7 @@ func GatewayAPI(manifests []byte) (Converted, error) {
 			for _, rule := range m.spec.objects("rules") {
 				g.rule(rule)
 			}
-			m.spec.skip("parentRefs", "hostnames", "useDefaultGateways")
-			m.spec.rest()
+			m.spec.rest("parentRefs", "hostnames", "useDefaultGateways")
 		case m.kind == "XBackendTrafficPolicy" || m.kind == "BackendTrafficPolicy" && !foreign:
 			traffic = append(traffic, m)
 		default:
@@ -59,8 +58,7 @@ func (g *gateway) rule(o object) {
 	name, backends := o.text("name"), []string(nil)
 	for _, b := range o.objects("backendRefs") {
 		backends = append(backends, b.text("name"))
-		b.skip("group", "kind", "namespace", "port", "weight", "filters")
-		b.rest()
+		b.rest("group", "kind", "namespace", "port", "weight", "filters")
 	}
 	if name == "" && len(backends) > 0 {
 		name = backends[0]
@@ -80,8 +78,7 @@ func (g *gateway) rule(o object) {
 	if retry, ok := o.object("retry"); ok {
 		g.retry(retry, &p.Retry)
 	}
-	o.skip("matches", "filters", "sessionPersistence")
-	o.rest()
+	o.rest("matches", "filters", "sessionPersistence")
 	key := g.result.add(g.reader, name, o.path, p)
 	for _, b := range backends {
 		g.backends[b] = append(g.backends[b], key)
@@ -124,8 +121,7 @@ func (g *gateway) traffic(m manifest) {
 			g.fault(target.at("name"), "is required: the name of a backend")
 			continue
 		}
-		target.skip("group", "kind", "sectionName")
-		target.rest()
+		target.rest("group", "kind", "sectionName")
 		if len(g.backends[backend]) == 0 {
 			g.remark(target.path, "no rule of these manifests leads to %q; a policy with one attempt is written for it", backend)
 			g.backends[backend] = []string{g.result.add(g.reader, backend, target.path, policy.Policy{Retry: policy.Retry{MaxAttempts: 1}})}
@@ -150,8 +146,7 @@ func (g *gateway) traffic(m manifest) {
 			g.result.Policies[key] = p
 		}
 	}
-	m.spec.skip("sessionPersistence")
-	m.spec.rest()
+	m.spec.rest("sessionPersistence")
 }
 
 func (g *gateway) constraint(o object) policy.Budget {

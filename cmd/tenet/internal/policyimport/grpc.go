@@ -25,8 +25,7 @@ func GRPC(serviceConfig []byte) (Converted, error) {
 	for _, method := range root.objects("methodConfig") {
 		anyDefault = grpcMethod(method, &c, throttled) || anyDefault
 	}
-	root.skip("loadBalancingConfig", "loadBalancingPolicy", "healthCheckConfig")
-	root.rest()
+	root.rest("loadBalancingConfig", "loadBalancingPolicy", "healthCheckConfig")
 	usesGRPC := c.Defaults.Retry.ClassifierName == "grpc"
 	for _, p := range c.Policies {
 		usesGRPC = usesGRPC || p.Retry.ClassifierName == "grpc"
@@ -129,8 +128,7 @@ func grpcPolicy(o object, throttled bool) policy.Policy {
 	if throttled && (retries || hedges) {
 		p.Retry.Budget.Name = throttling
 	}
-	o.skip("waitForReady", "maxRequestMessageBytes", "maxResponseMessageBytes")
-	o.rest()
+	o.rest("waitForReady", "maxRequestMessageBytes", "maxResponseMessageBytes")
 	return p
 }
 

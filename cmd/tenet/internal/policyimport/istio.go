@@ -28,8 +28,7 @@ func Istio(manifests []byte) (Converted, error) {
 		for _, route := range m.spec.objects("http") {
 			r.istioRoute(route, &c)
 		}
-		m.spec.skip("hosts", "gateways", "tls", "tcp", "exportTo")
-		m.spec.rest()
+		m.spec.rest("hosts", "gateways", "tls", "tcp", "exportTo")
 	}
 	return c.finish(r, what, "no VirtualService with an HTTP route to a destination was found")
 }
@@ -48,10 +47,8 @@ func (r *reader) istioRoute(o object, c *Converted) {
 		if host := destination.text("host"); name == "" && i == 0 {
 			name = host
 		}
-		destination.skip("subset", "port")
-		destination.rest()
-		to.skip("weight", "headers")
-		to.rest()
+		destination.rest("subset", "port")
+		to.rest("weight", "headers")
 	}
 	if name == "" {
 		name = "istio"
@@ -69,8 +66,7 @@ func (r *reader) istioRoute(o object, c *Converted) {
 	}
 	retry.MaxBackoff = 10 * retry.InitialBackoff
 	fit(r, o.at("retries.backoff"), &retry.MaxBackoff, policy.CallLimits().Cap)
-	o.skip("match", "redirect", "directResponse", "delegate", "rewrite", "fault", "mirror", "mirrors", "mirrorPercent", "mirrorPercentage", "corsPolicy", "headers")
-	o.rest()
+	o.rest("match", "redirect", "directResponse", "delegate", "rewrite", "fault", "mirror", "mirrors", "mirrorPercent", "mirrorPercentage", "corsPolicy", "headers")
 	c.add(r, name, o.path, p)
 }
 
@@ -113,8 +109,7 @@ func (r *reader) istioRetries(o object, to *policy.Retry) {
 	if to.MaxAttempts > 1 {
 		r.retryOn(path, words, statuses, to)
 	}
-	o.skip("retryRemoteLocalities", "retryIgnorePreviousHosts")
-	o.rest()
+	o.rest("retryRemoteLocalities", "retryIgnorePreviousHosts")
 }
 
 // manifest is a Kubernetes resource.

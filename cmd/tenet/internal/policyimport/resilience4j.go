@@ -122,8 +122,7 @@ func (j *resilience4j) instances(o object, known map[string]string, module r4jMo
 			}
 		}
 	}
-	o.skip("metrics", "circuitBreakerAspectOrder", "retryAspectOrder", "bulkheadAspectOrder", "rateLimiterAspectOrder", "timeLimiterAspectOrder")
-	o.rest()
+	o.rest("metrics", "circuitBreakerAspectOrder", "retryAspectOrder", "bulkheadAspectOrder", "rateLimiterAspectOrder", "timeLimiterAspectOrder")
 }
 
 // instance converts an instance, and returns the paths of the configurations that it is built on, and of their settings that it has.
@@ -159,8 +158,7 @@ func (j *resilience4j) instance(name string, instance, configs object, module r4
 		j.policies[name] = p
 	}
 	module.convert(instance, p)
-	instance.skip("registerHealthIndicator", "eventConsumerBufferSize")
-	instance.rest()
+	instance.rest("registerHealthIndicator", "eventConsumerBufferSize")
 	return used
 }
 
