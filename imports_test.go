@@ -82,6 +82,7 @@ var allowed = map[string][]string{
 	"internal/address":             {},
 	"internal/busy":                {"job"},
 	"internal/near":                {},
+	"internal/lists":               {},
 	"internal/wait":                {},
 	"internal/argument":            {},
 	"internal/testargument":        {},
@@ -122,7 +123,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by any package above them.
-var internals = []string{"internal/near", "internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/address", "internal/argument", "internal/uuidv7", "internal/verdict", "internal/virtual", "internal/wait", "internal/groupcommit", "internal/paging", "internal/secrets", "internal/storable"}
+var internals = []string{"internal/near", "internal/lists", "internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/address", "internal/argument", "internal/uuidv7", "internal/verdict", "internal/virtual", "internal/wait", "internal/groupcommit", "internal/paging", "internal/secrets", "internal/storable"}
 
 // vendors lists the only folders whose packages may import an SDK, except in tests: the code for a technology is in its
 // adapter, and documents are read in one place.

@@ -7,13 +7,16 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/lists"
 )
 
 // AuditOptions says how the suite opens a sink and reads from it.
@@ -35,17 +38,15 @@ type AuditOptions struct {
 // Audit checks that a sink keeps the contract of audit.Sink, and its reader the contract of audit.Source. It skips cases that
 // need a second handle if Second is nil.
 func Audit(t *testing.T, o AuditOptions) {
-	for _, group := range [][]auditCase{auditAppendCases(), auditReadCases(), auditFindCases(), auditChainCases()} {
-		for _, c := range group {
-			if c.shared && o.Second == nil {
-				continue
-			}
-			t.Run(c.name, func(t *testing.T) {
-				s := &sink{T: t, options: o, ctx: context.Background()}
-				s.use(o.Open(t))
-				c.run(s)
-			})
+	for _, c := range slices.Concat(auditAppendCases(), auditReadCases(), auditFindCases(), auditChainCases()) {
+		if c.shared && o.Second == nil {
+			continue
 		}
+		t.Run(c.name, func(t *testing.T) {
+			s := &sink{T: t, options: o, ctx: context.Background()}
+			s.use(o.Open(t))
+			c.run(s)
+		})
 	}
 }
 
@@ -113,15 +114,13 @@ func (s *sink) reopen() {
 // append stores entries and checks that the sink does not change them.
 func (s *sink) append(entries ...audit.Entry) {
 	s.Helper()
-	before := make([]string, len(entries))
-	for i, e := range entries {
-		before[i] = string(e.Line) + fmt.Sprintf("%+v", *e.Event)
-	}
+	text := func(e audit.Entry) string { return string(e.Line) + fmt.Sprintf("%+v", *e.Event) }
+	before := lists.Map(entries, text)
 	if err := s.Append(s.ctx, entries); err != nil {
 		s.Fatalf("Append of %d entries: %v", len(entries), err)
 	}
 	for i, e := range entries {
-		if before[i] != string(e.Line)+fmt.Sprintf("%+v", *e.Event) {
+		if before[i] != text(e) {
 			s.Fatalf("Append has changed entry %d, which belongs to its caller", i)
 		}
 	}
@@ -167,15 +166,7 @@ func (s *sink) lines(list []stored) []string {
 // holds fails the case unless a list has exactly the lines of the entries, in order.
 func (s *sink) holds(list []stored, want ...audit.Entry) {
 	s.Helper()
-	noDiff(s, "lines", cmp.Diff(linesOf(want), s.lines(list)))
-}
-
-func linesOf(entries []audit.Entry) []string {
-	var lines []string
-	for _, e := range entries {
-		lines = append(lines, string(e.Line))
-	}
-	return lines
+	noDiff(s, "lines", cmp.Diff(lists.Map(want, func(e audit.Entry) string { return string(e.Line) }), s.lines(list), cmpopts.EquateEmpty()))
 }
 
 // headsAre fails the case unless the sink has these heads.

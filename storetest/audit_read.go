@@ -40,17 +40,7 @@ func auditReadCases() []auditCase {
 		}},
 		{name: "A2/a reader's own error ends the reading", run: func(s *sink) {
 			s.append(newChain("c").take(5)...)
-			enough := errors.New("enough")
-			calls := 0
-			err := s.Read(s.ctx, "", func(string, []byte) error {
-				if calls++; calls == 3 {
-					return enough
-				}
-				return nil
-			})
-			if !errors.Is(err, enough) || calls != 3 {
-				s.Errorf("%d calls, %v; want 3, %v", calls, err, enough)
-			}
+			s.stops(func(f func(string, []byte) error) error { return s.Read(s.ctx, "", f) })
 		}},
 		{name: "A2/a reader ends with its context", run: func(s *sink) {
 			s.append(newChain("c").take(5)...)
@@ -102,6 +92,21 @@ func auditReadCases() []auditCase {
 				}
 			}
 		}},
+	}
+}
+
+// stops checks that a reading ends with the error of its third line.
+func (s *sink) stops(read func(f func(string, []byte) error) error) {
+	s.Helper()
+	enough, calls := errors.New("enough"), 0
+	err := read(func(string, []byte) error {
+		if calls++; calls == 3 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || calls != 3 {
+		s.Errorf("%d calls, %v; want 3, %v", calls, err, enough)
 	}
 }
 

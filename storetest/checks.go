@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"reflect"
+	"sync"
 
 	"pgregory.net/rapid"
 )
@@ -22,6 +23,20 @@ func optional[T any](t rapid.TB, store any) T {
 		t.Skipf("%T is not a %v", store, reflect.TypeFor[T]())
 	}
 	return found
+}
+
+// atOnce makes n calls of f at once and waits for them.
+func atOnce(n int, f func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	all.Wait()
 }
 
 // pages reads page after page, until one is empty. next returns the page behind an element, which is zero for the first page.

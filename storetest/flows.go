@@ -5,12 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -217,10 +217,7 @@ func needCases() []jobsCase {
 			for name, want := range map[string][]string{"": {"a=a's", "b=b's"}, "b": {"b=b's"}, "other": nil} {
 				list, err := g.store.FlowNodes(g.ctx, job.NodeQuery{NeededBy: g.ids["c"], Node: name, Outputs: true})
 				g.must(err, nil)
-				var got []string
-				for _, n := range list {
-					got = append(got, n.Node+"="+string(n.Output))
-				}
+				got := lists.Map(list, func(n job.FlowNode) string { return n.Node + "=" + string(n.Output) })
 				if !slices.Equal(got, want) {
 					g.Fatalf("J20: needs %q: %v, want %v", name, got, want)
 				}
@@ -239,17 +236,14 @@ func needCases() []jobsCase {
 			}
 			g := s.flow(list...)
 			held := g.claim()
-			var both sync.WaitGroup
-			for _, side := range []string{"a", "b"} {
-				both.Go(func() {
-					for i := range pairs {
-						if err := g.Settle(g.ctx, []job.Settlement{{Ref: held[g.ids[fmt.Sprint(side, i)]].Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}}); err != nil {
-							g.Error(err)
-						}
+			atOnce(2, func(side int) {
+				for i := range pairs {
+					ref := held[g.ids[fmt.Sprint([]string{"a", "b"}[side], i)]].Ref()
+					if err := g.Settle(g.ctx, []job.Settlement{{Ref: ref, Kind: job.KindComplete, Reason: policy.ReasonSuccess}}); err != nil {
+						g.Error(err)
 					}
-				})
-			}
-			both.Wait()
+				}
+			})
 			if got := len(g.claim()); got != pairs {
 				g.Fatalf("J20: %d of %d dependents are ready", got, pairs)
 			}
@@ -273,20 +267,14 @@ func needCases() []jobsCase {
 			}
 			slices.Reverse(want)
 			store := s.Store.(job.FlowStore)
-			var got []string
-			for _, f := range pages(s, func(last job.FlowInfo) ([]job.FlowInfo, error) {
+			flows := pages(s, func(last job.FlowInfo) ([]job.FlowInfo, error) {
 				return store.Flows(s.ctx, job.FlowQuery{Below: last.Cursor, Limit: 2})
-			}) {
-				got = append(got, f.ID)
-			}
-			noDiff(s, "flows", cmp.Diff(want, got))
-			var names []string
-			for _, n := range pages(s, func(last job.FlowNode) ([]job.FlowNode, error) {
+			})
+			noDiff(s, "flows", cmp.Diff(want, lists.Map(flows, func(f job.FlowInfo) string { return f.ID })))
+			nodes := pages(s, func(last job.FlowNode) ([]job.FlowNode, error) {
 				return store.FlowNodes(s.ctx, job.NodeQuery{Flow: want[0], After: last.Position, Limit: 2})
-			}) {
-				names = append(names, n.Node)
-			}
-			noDiff(s, "nodes", cmp.Diff([]string{"a", "b", "c"}, names))
+			})
+			noDiff(s, "nodes", cmp.Diff([]string{"a", "b", "c"}, lists.Map(nodes, func(n job.FlowNode) string { return n.Node })))
 			alone := s.add(job.Insert{})
 			_, noFlow := store.Flow(s.ctx, "none")
 			_, noNodes := store.FlowNodes(s.ctx, job.NodeQuery{Flow: "none"})

@@ -1,11 +1,9 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os/exec"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,10 +37,7 @@ type IdempotencyOptions struct {
 
 // Idempotency checks that a store keeps the contract of idempotency.Store and idempotency.Admin.
 func Idempotency(t *testing.T, o IdempotencyOptions) {
-	if o.Short == 0 {
-		o.Short = shortTime(o.Bubble != nil, o.Advance != nil)
-	}
-	runCases(t, o.Bubble, func(t *testing.T, virtual bool) *keys { return openKeys(t, o, virtual) },
+	runCases(t, timing{o.Bubble, o.Advance, o.Short}, func(s suite) *keys { return openKeys(s, o) },
 		beginCases(), lapseCases(), settleCases(), keyValueCases(), expiryCases(), resolveCases(), listCases(), keyConcurrencyCases(),
 		keyRandomCases(), processCases(),
 	)
@@ -52,23 +47,21 @@ type keysCase = suiteCase[*keys]
 
 // keys is a store of idempotency records under test.
 type keys struct {
-	*testing.T
+	suite
 	idempotency.Store
 	idempotency.Admin
-	ctx     context.Context
+
 	options IdempotencyOptions
-	short   time.Duration
-	virtual bool
 }
 
-func openKeys(t *testing.T, o IdempotencyOptions, virtual bool) *keys {
-	t.Helper()
-	store := o.Open(t)
+func openKeys(s suite, o IdempotencyOptions) *keys {
+	s.Helper()
+	store := o.Open(s.T)
 	admin, ok := store.(idempotency.Admin)
 	if !ok {
-		t.Fatalf("%T does not implement idempotency.Admin", store)
+		s.Fatalf("%T does not implement idempotency.Admin", store)
 	}
-	return &keys{T: t, Store: store, Admin: admin, ctx: context.Background(), options: o, short: o.Short, virtual: virtual}
+	return &keys{suite: s, Store: store, Admin: admin, options: o}
 }
 
 // newKey returns an ID that no other case uses, in this process or another.
@@ -146,14 +139,6 @@ func (s *keys) absent(id idempotency.ID) {
 	}
 }
 
-// must fails the case unless err is want, which may be nil.
-func (s *keys) must(err, want error) {
-	s.Helper()
-	if !errors.Is(err, want) {
-		s.Fatalf("error %v, want %v", err, want)
-	}
-}
-
 // same fails the case unless two records are equal.
 func (s *keys) same(want, got idempotency.Record) {
 	s.Helper()
@@ -216,9 +201,6 @@ func (s *keys) clock() time.Time {
 	return s.begin(request(newKey()), idempotency.Run).Record.Created
 }
 
-// lapse lets d pass, and in real time somewhat more, so that a timer of d has ended.
-func (s *keys) lapse(d time.Duration) { lapse(s.T, s.options.Advance, s.virtual, d) }
-
 // edges checks that a period ends exactly on time. start begins the period and returns its end and a probe that reports whether
 // the period is over; the probe may be repeated until it is true. In virtual time edges probes a millisecond and a microsecond
 // before the end, and then at the end, or a microsecond or a millisecond later. In real time it probes at
@@ -227,8 +209,8 @@ func (s *keys) edges(start func() (end time.Time, over func() bool)) {
 	s.Helper()
 	if !s.virtual {
 		end, over := start()
-		if left := end.Sub(s.clock()) - time.Second; s.options.Advance != nil && left > 0 {
-			s.options.Advance(s.T, left)
+		if left := end.Sub(s.clock()) - time.Second; s.advance != nil && left > 0 {
+			s.advance(s.T, left)
 		}
 		s.edge(end, over)
 		return
@@ -272,14 +254,5 @@ func (s *keys) together(n int, f func(store idempotency.Store, i int)) {
 	if s.options.Second != nil {
 		stores[1] = s.options.Second(s.T, s.Store)
 	}
-	var group sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		group.Go(func() {
-			<-start
-			f(stores[i%2], i)
-		})
-	}
-	close(start)
-	group.Wait()
+	atOnce(n, func(i int) { f(stores[i%2], i) })
 }

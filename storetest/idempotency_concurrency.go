@@ -124,7 +124,7 @@ const realShort = 100 * time.Millisecond
 
 // inRealTime sets a short lease for a case that runs in real time although the suite runs in virtual time.
 func (s *keys) inRealTime() {
-	if s.options.Bubble != nil {
+	if s.bubble != nil {
 		s.short = realShort
 	}
 }

@@ -147,7 +147,7 @@ func (s *keys) checkKeys(h *keyHistory, lease time.Duration) (counts map[string]
 
 // linearizableKeys runs concurrent callers in one process.
 func linearizableKeys(s *keys) {
-	lease := contestedLease(s.options.Bubble != nil, s.options.Advance != nil, s.short)
+	lease := s.contestedLease()
 	s.linearizable(lease, func(history *keyHistory) {
 		var names []string
 		for range 12 {

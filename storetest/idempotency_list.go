@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/lists"
 )
 
 // tenant is a scope that no other case uses.
@@ -26,10 +27,7 @@ func (s *keys) listed(f idempotency.Filter, after idempotency.ID, limit int) []i
 // lists fails the case unless a filter selects exactly these keys.
 func (s *keys) lists(f idempotency.Filter, want ...string) {
 	s.Helper()
-	var got []string
-	for _, r := range s.listed(f, idempotency.ID{}, 100) {
-		got = append(got, r.Key)
-	}
+	got := lists.Map(s.listed(f, idempotency.ID{}, 100), func(r idempotency.Record) string { return r.Key })
 	if !slices.Equal(want, got) {
 		s.Fatalf("List(%+v): %q, want %q", f, got, want)
 	}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/tenetdev/tenet/idempotency"
@@ -105,20 +104,16 @@ func (p processPart) callers(store idempotency.Store) error {
 		return err
 	}
 	errs := make([]error, p.Callers)
-	var group sync.WaitGroup
-	for i := range errs {
-		group.Go(func() {
-			got, err := guard.Do(context.Background(), requestOf(p.ID), func(context.Context) ([]byte, error) {
-				time.Sleep(20 * time.Millisecond) // so that the others come meanwhile
-				return p.effect()
-			})
-			if err == nil && string(got) != "the result" {
-				err = fmt.Errorf("got %q", got)
-			}
-			errs[i] = err
+	atOnce(p.Callers, func(i int) {
+		got, err := guard.Do(context.Background(), requestOf(p.ID), func(context.Context) ([]byte, error) {
+			time.Sleep(20 * time.Millisecond) // so that the others come meanwhile
+			return p.effect()
 		})
-	}
-	group.Wait()
+		if err == nil && string(got) != "the result" {
+			err = fmt.Errorf("got %q", got)
+		}
+		errs[i] = err
+	})
 	return errors.Join(errs...)
 }
 
@@ -167,20 +162,16 @@ func (s crashingStore) Settle(ctx context.Context, c idempotency.Claim, settleme
 func (p processPart) random(store idempotency.Store) error {
 	write := writeLines(os.Stdout)
 	errs := make([]error, p.Callers)
-	var group sync.WaitGroup
-	for i := range errs {
-		group.Go(func() {
-			caller := keyCaller{
-				store: store, name: fmt.Sprint(p.Name, "-", i), keys: p.Keys, lease: p.Lease,
-				called: func(call models.KeyCall) { write(keyLine{Caller: i, Call: call}) },
-				answered: func(call models.KeyCall, answer models.KeyAnswer) {
-					write(keyLine{Caller: i, Call: call, Answer: &answer})
-				},
-			}
-			errs[i] = caller.run(context.Background(), 0)
-		})
-	}
-	group.Wait()
+	atOnce(p.Callers, func(i int) {
+		caller := keyCaller{
+			store: store, name: fmt.Sprint(p.Name, "-", i), keys: p.Keys, lease: p.Lease,
+			called: func(call models.KeyCall) { write(keyLine{Caller: i, Call: call}) },
+			answered: func(call models.KeyCall, answer models.KeyAnswer) {
+				write(keyLine{Caller: i, Call: call, Answer: &answer})
+			},
+		}
+		errs[i] = caller.run(context.Background(), 0)
+	})
 	return errors.Join(errs...)
 }
 
@@ -333,23 +324,19 @@ func linearizableProcesses(s *keys) {
 		return
 	}
 	const processes, lives, callers = 3, 3, 3
-	lease := 2 * contestedLease(s.options.Bubble != nil, s.options.Advance != nil, s.short)
+	lease := 2 * s.contestedLease()
 	s.linearizable(lease, func(history *keyHistory) {
 		part := processPart{Play: "random", Callers: callers, Lease: lease}
 		for range 6 {
 			part.Keys = append(part.Keys, newKey().Key)
 		}
-		var group sync.WaitGroup
-		for i := range processes {
-			group.Go(func() {
-				for life := range lives {
-					mine := part
-					mine.Name = fmt.Sprintf("%s-%d-%d", run, i, life)
-					s.runAndKill(mine, history, (i*lives+life)*callers, 40+rand.IntN(60))
-				}
-			})
-		}
-		group.Wait()
+		atOnce(processes, func(i int) {
+			for life := range lives {
+				mine := part
+				mine.Name = fmt.Sprintf("%s-%d-%d", run, i, life)
+				s.runAndKill(mine, history, (i*lives+life)*callers, 40+rand.IntN(60))
+			}
+		})
 	})
 }
 

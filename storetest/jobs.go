@@ -1,8 +1,6 @@
 package storetest
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -12,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -37,10 +36,7 @@ type JobsOptions struct {
 
 // Jobs checks that a store keeps the contract of job.Store and job.Admin.
 func Jobs(t *testing.T, o JobsOptions) {
-	if o.Short == 0 {
-		o.Short = shortTime(o.Bubble != nil, o.Advance != nil)
-	}
-	runCases(t, o.Bubble, func(t *testing.T, virtual bool) *jobs { return open(t, o, virtual) },
+	runCases(t, timing{o.Bubble, o.Advance, o.Short}, func(s suite) *jobs { return open(s, o) },
 		stateCases(), waitingCases(), startCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(), activityCases(),
 		changeCases(), redriveCases(), causeCases(), maintenanceCases(), sharedCases(), concurrencyCases(), workerCases(), eventCases(), settingCases(), limitCases(), searchCases(), randomCases(),
 		needCases(), failedNeedCases(), combinedFlowCases(), removedFlowCases(), randomFlowCases(),
@@ -51,13 +47,11 @@ type jobsCase = suiteCase[*jobs]
 
 // jobs is a store under test and what the case did to it.
 type jobs struct {
-	*testing.T
+	suite
 	job.Store
 	job.Admin
-	ctx     context.Context
+
 	options JobsOptions
-	short   time.Duration
-	virtual bool
 	closed  bool
 	kept    map[string]bool // jobs that must be there in the end
 	retried map[string]bool // jobs whose attempts an operator set back
@@ -68,24 +62,21 @@ const (
 	queue = "q"
 )
 
-func open(t *testing.T, o JobsOptions, virtual bool) *jobs {
-	t.Helper()
-	store := o.Open(t)
+func open(base suite, o JobsOptions) *jobs {
+	base.Helper()
+	store := o.Open(base.T)
 	admin, ok := store.(job.Admin)
 	if !ok {
-		t.Fatalf("%T does not implement job.Admin, which the suite looks through", store)
+		base.Fatalf("%T does not implement job.Admin, which the suite looks through", store)
 	}
-	s := &jobs{
-		T: t, Store: store, Admin: admin, ctx: context.Background(), options: o, short: o.Short, virtual: virtual,
-		kept: map[string]bool{}, retried: map[string]bool{},
-	}
-	t.Cleanup(func() {
+	s := &jobs{suite: base, Store: store, Admin: admin, options: o, kept: map[string]bool{}, retried: map[string]bool{}}
+	s.Cleanup(func() {
 		if s.closed {
 			return
 		}
 		s.checkInvariants()
 		if err := store.Close(); err != nil {
-			t.Errorf("Close: %v", err)
+			s.Errorf("Close: %v", err)
 		}
 	})
 	return s
@@ -233,14 +224,6 @@ func oneError(s *jobs, errs []error) error {
 	return errs[0]
 }
 
-// must fails the case unless err is want, which may be nil.
-func (s *jobs) must(err, want error) {
-	s.Helper()
-	if !errors.Is(err, want) {
-		s.Fatalf("error %v, want %v", err, want)
-	}
-}
-
 // maintain promotes and reclaims; it removes nothing.
 func (s *jobs) maintain() job.Maintained {
 	s.Helper()
@@ -332,16 +315,13 @@ func (s *jobs) clock() time.Time {
 	return s.record(s.add(job.Insert{Queue: "clock"})).CreatedAt
 }
 
-// lapse lets d pass, and in real time somewhat more, so that a timer of d is over.
-func (s *jobs) lapse(d time.Duration) { lapse(s.T, s.options.Advance, s.virtual, d) }
-
 // almostElapse lets almost d pass: all but a microsecond in virtual time, a quarter of it otherwise.
 func (s *jobs) almostElapse(d time.Duration) {
 	switch {
 	case s.virtual:
 		time.Sleep(d - time.Microsecond)
-	case s.options.Advance != nil:
-		s.options.Advance(s.T, d/4)
+	case s.advance != nil:
+		s.advance(s.T, d/4)
 	default:
 		time.Sleep(d / 4)
 	}
@@ -358,17 +338,9 @@ func sortToClaim(list []*job.Record) {
 }
 
 func namesOf(list []*job.Record) []string {
-	names := make([]string, len(list))
-	for i, r := range list {
-		names[i] = r.ID
-	}
-	return names
+	return lists.Map(list, func(r *job.Record) string { return r.ID })
 }
 
 func idsOf(receipts []job.Receipt) []string {
-	names := make([]string, len(receipts))
-	for i, r := range receipts {
-		names[i] = r.ID
-	}
-	return names
+	return lists.Map(receipts, func(r job.Receipt) string { return r.ID })
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -41,10 +42,8 @@ func (s *jobs) causes(f job.Filter) job.Causes {
 }
 
 func causesCount(s *jobs) {
-	var ids []string
-	for _, text := range []string{"timeout after 1s", "timeout after 22s", "timeout after 3s", "timeout after 4s", "no such user"} {
-		ids = append(ids, s.dies(job.Insert{}, text))
-	}
+	texts := []string{"timeout after 1s", "timeout after 22s", "timeout after 3s", "timeout after 4s", "no such user"}
+	ids := lists.Map(texts, func(text string) string { return s.dies(job.Insert{}, text) })
 	other := s.dies(job.Insert{Queue: "other", Type: "u"}, "timeout after 5s")
 	silent := s.attempt(job.Insert{MaxAttempts: 1}, job.KindBury, func(x *job.Settlement) { x.Reason = policy.ReasonAttemptsExhausted })
 	lost := s.start(job.Insert{MaxAttempts: 1, Type: "lost"}, s.short)

@@ -152,11 +152,7 @@ func (s *jobs) together(f func(store job.Store, worker int)) {
 		stores[1] = s.options.Second(s.T, s.Store)
 		defer func() { s.must(stores[1].Close(), nil) }()
 	}
-	var group sync.WaitGroup
-	for worker := range concurrent {
-		group.Go(func() { f(stores[worker%2], worker) })
-	}
-	group.Wait()
+	atOnce(concurrent, func(worker int) { f(stores[worker%2], worker) })
 }
 
 // report fails the case, from any goroutine, for an error that is not expected.
@@ -170,9 +166,4 @@ func (s *jobs) report(what string, err error, expected ...error) {
 	if err != nil {
 		s.Errorf("%s: %v", what, err)
 	}
-}
-
-// contestedLease is a lease in real time that some workers outlive and others do not.
-func (s *jobs) contestedLease() time.Duration {
-	return contestedLease(s.options.Bubble != nil, s.options.Advance != nil, s.short)
 }

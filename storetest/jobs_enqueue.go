@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -160,10 +161,7 @@ func uniqueCases() []jobsCase {
 				job.Insert{UniqueKey: "k"}, job.Insert{UniqueKey: "other"}, job.Insert{UniqueKey: "k"}, job.Insert{}, job.Insert{UniqueKey: "k", UniqueFor: long},
 				job.Insert{UniqueKey: "k", Queue: "elsewhere"},
 			)
-			existed := make([]bool, len(r))
-			for i := range r {
-				existed[i] = r[i].Existed
-			}
+			existed := lists.Map(r, func(r job.Receipt) bool { return r.Existed })
 			if !slices.Equal(existed, []bool{false, false, true, false, true, false}) || r[2].ID != r[0].ID || r[4].ID != r[0].ID {
 				s.Fatalf("receipts %+v", r)
 			}
@@ -175,10 +173,7 @@ func uniqueCases() []jobsCase {
 				{"a", "b "}, {"a", " b"}, {"a", "b\xff"}, {"a", "b\xfe"}, {"a", "b\uFFFD"}, {"a", "é"}, {"a", "e\u0301"}, {"a", "%"}, {"a", "_"},
 				{"a", "'"}, {"a", "\""}, {"a", "\\"}, {"a", "null"}, {"a b", "x"}, {"a", "b x"}, {"A", "b"}, {"a", "1"}, {"a", "1.0"}, {"a", "01"},
 			}
-			var list []job.Insert
-			for _, p := range pairs {
-				list = append(list, job.Insert{Queue: p[0], UniqueKey: p[1]})
-			}
+			list := lists.Map(pairs, func(p [2]string) job.Insert { return job.Insert{Queue: p[0], UniqueKey: p[1]} })
 			first := s.enqueue(list...)
 			for i, r := range first {
 				if r.Existed {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tenetdev/tenet/job"
@@ -134,24 +133,19 @@ func limitChangeCases() []jobsCase {
 			for round := range 10 {
 				s.limit(policy.JobLimit{Name: "one", Concurrency: 10})
 				s.enqueue(make([]job.Insert, 10)...)
-				var all sync.WaitGroup
-				for _, r := range s.lease(queue, 100, long) {
-					settlement := []job.Settlement{{Ref: r.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}}
-					all.Go(func() {
-						if err := errors.Join(s.Settle(s.ctx, settlement)...); err != nil {
-							s.Error(err)
-						}
-					})
-				}
-				for n := range 5 { // at once with the settlements, also in one transaction where a store commits groups
-					l := policy.JobLimit{Name: "one", Concurrency: n + 1}
-					all.Go(func() {
-						if err := s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one, Limit: &l}); err != nil {
-							s.Error(err)
-						}
-					})
-				}
-				all.Wait()
+				running := s.lease(queue, 100, long)
+				atOnce(len(running)+5, func(i int) {
+					var err error
+					if i < len(running) {
+						err = errors.Join(s.Settle(s.ctx, []job.Settlement{{Ref: running[i].Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}})...)
+					} else { // at once with the settlements, also in one transaction where a store commits groups
+						l := policy.JobLimit{Name: "one", Concurrency: i - len(running) + 1}
+						err = s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one, Limit: &l})
+					}
+					if err != nil {
+						s.Error(err)
+					}
+				})
 				if use := s.use("one"); use.Held != 0 {
 					s.Fatalf("round %d: nothing runs, but %d places are held", round, use.Held)
 				}

@@ -6,13 +6,13 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -35,13 +35,9 @@ func redriveCases() []jobsCase {
 		{name: "the selection of an ended redrive is removed", run: (*redrives).discards},
 		{name: "runners at once release each job once", real: true, run: (*redrives).concurrent},
 	}
-	var list []jobsCase
-	for _, c := range cases {
-		list = append(list, jobsCase{name: "J23/" + c.name, real: c.real, run: func(s *jobs) {
-			c.run(&redrives{s, optional[job.RedriveStepper](s, s.Store)})
-		}})
-	}
-	return list
+	return lists.Map(cases, func(c suiteCase[*redrives]) jobsCase {
+		return jobsCase{name: "J23/" + c.name, real: c.real, run: func(s *jobs) { c.run(&redrives{s, optional[job.RedriveStepper](s, s.Store)}) }}
+	})
 }
 
 // redrives is a store that keeps redrives.
@@ -69,10 +65,7 @@ func (r *redrives) finish(from string, n int, kind job.Kind) {
 	if len(claimed) != n {
 		r.Fatalf("claimed %d jobs of %q, want %d", len(claimed), from, n)
 	}
-	settlements := make([]job.Settlement, n)
-	for i, c := range claimed {
-		settlements[i] = job.Settlement{Ref: c.Ref(), Kind: kind, Error: "boom"}
-	}
+	settlements := lists.Map(claimed, func(c *job.Record) job.Settlement { return job.Settlement{Ref: c.Ref(), Kind: kind, Error: "boom"} })
 	if errs := r.Settle(r.ctx, settlements); errs != nil {
 		r.Fatal(errs)
 	}
@@ -209,13 +202,10 @@ func (r *redrives) lists() {
 		made = append(made, r.create(job.RedrivePlan{}).ID)
 	}
 	slices.Reverse(made)
-	var got []string
-	for _, one := range pages(r, func(last job.Redrive) ([]job.Redrive, error) {
+	list := pages(r, func(last job.Redrive) ([]job.Redrive, error) {
 		return r.store.Redrives(r.ctx, job.RedriveQuery{Below: last.ID, Limit: 2})
-	}) {
-		got = append(got, one.ID)
-	}
-	noDiff(r, "redrives", cmp.Diff(made, got))
+	})
+	noDiff(r, "redrives", cmp.Diff(made, lists.Map(list, func(one job.Redrive) string { return one.ID })))
 	for _, id := range made[1:] {
 		r.update(id, job.RedriveChange{Action: job.RedrivePause})
 	}
@@ -538,17 +528,13 @@ func (r *redrives) race(id string, stores []job.RedriveStepper, at map[string]in
 	r.Helper()
 	ctx, stop := context.WithTimeout(r.ctx, 5*time.Minute)
 	defer stop()
-	var runners sync.WaitGroup
-	for _, store := range stores {
-		runners.Go(func() {
-			runner := job.NewRedriveRunner(store, job.RedriveRunnerOptions{Logger: slog.New(slog.DiscardHandler)})
-			if _, err := runner.Follow(ctx, id, nil); err != nil {
-				r.Error(err)
-			}
-		})
-	}
 	ran := r.work(ctx, at)
-	runners.Wait()
+	atOnce(len(stores), func(i int) {
+		runner := job.NewRedriveRunner(stores[i], job.RedriveRunnerOptions{Logger: slog.New(slog.DiscardHandler)})
+		if _, err := runner.Follow(ctx, id, nil); err != nil {
+			r.Error(err)
+		}
+	})
 	stop()
 	r.ranOnce(id, at, <-ran)
 }

@@ -3,7 +3,6 @@ package storetest
 import (
 	"encoding/json"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -98,18 +97,14 @@ func settingCases() []jobsCase {
 				handles := []job.SettingStore{optional[job.SettingStore](s, s.Store), optional[job.SettingStore](s, other.Store)}
 				for version := range int64(10) {
 					var made atomic.Int64
-					var all sync.WaitGroup
-					for i := range 8 {
-						all.Go(func() {
-							err := handles[i%2].PutSetting(s.ctx, put(string(rune('a'+i)), "1"), version)
-							if err == nil {
-								made.Add(1)
-							} else if !errors.Is(err, job.ErrConflict) {
-								s.Error(err)
-							}
-						})
-					}
-					all.Wait()
+					atOnce(8, func(i int) {
+						err := handles[i%2].PutSetting(s.ctx, put(string(rune('a'+i)), "1"), version)
+						if err == nil {
+							made.Add(1)
+						} else if !errors.Is(err, job.ErrConflict) {
+							s.Error(err)
+						}
+					})
 					if made.Load() != 1 {
 						s.Fatalf("version %d: %d changes were made", version, made.Load())
 					}

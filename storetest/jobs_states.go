@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -277,10 +278,7 @@ func historyCases() []jobsCase {
 			if r.Refusals != 1 || r.Failures != 1 {
 				s.Fatalf("refusals %d, attempts %d", r.Refusals, r.Failures)
 			}
-			var counts []int
-			for _, a := range history {
-				counts = append(counts, a.Count)
-			}
+			counts := lists.Map(history, func(a job.Attempt) int { return a.Count })
 			if !slices.Equal(counts, []int{3, 1, 1}) || history[0].Number != 1 || history[1].Number != 1 || history[2].Number != 2 {
 				s.Fatalf("history: %+v", history)
 			}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -36,19 +37,17 @@ func LimitsInOutages(t *testing.T, o LimitsOptions) {
 }
 
 func runLimits(t *testing.T, o LimitsOptions, groups ...[]limitsCase) {
-	for _, group := range groups {
-		for _, c := range group {
-			t.Run(c.name, func(t *testing.T) {
-				if o.Bubble {
-					synctest.Test(t, func(t *testing.T) { c.run(openLimits(t, o)) })
-					return
-				}
-				if o.Restart == nil {
-					t.Parallel()
-				}
-				c.run(openLimits(t, o))
-			})
-		}
+	for _, c := range slices.Concat(groups...) {
+		t.Run(c.name, func(t *testing.T) {
+			if o.Bubble {
+				synctest.Test(t, func(t *testing.T) { c.run(openLimits(t, o)) })
+				return
+			}
+			if o.Restart == nil {
+				t.Parallel()
+			}
+			c.run(openLimits(t, o))
+		})
 	}
 }
 
@@ -60,10 +59,10 @@ type limitsCase struct {
 
 // limits is a store of limits under test. second is another handle on the same data, or the same handle.
 type limits struct {
-	*testing.T
+	suite
 	sharing.Store
+
 	second  sharing.Store
-	ctx     context.Context
 	options LimitsOptions
 	away    atomic.Bool
 	slow    atomic.Bool // the store was away for a process
@@ -72,15 +71,8 @@ type limits struct {
 
 const maxProcesses = 10
 
-func (s *limits) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
 func openLimits(t *testing.T, o LimitsOptions) *limits {
-	s := &limits{T: t, Store: o.Open(t), ctx: t.Context(), options: o}
+	s := &limits{suite: suite{T: t, ctx: t.Context()}, Store: o.Open(t), options: o}
 	s.second = s.Store
 	if o.Second != nil {
 		s.second = o.Second(t, s.Store)
@@ -88,14 +80,13 @@ func openLimits(t *testing.T, o LimitsOptions) *limits {
 	return s
 }
 
+// handle returns the two handles in turn.
+func (s *limits) handle(i int) sharing.Store { return []sharing.Store{s.Store, s.second}[i%2] }
+
 // hub connects one simulated process with the store, through the handle that is its turn. The test's cleanup closes it.
 func (s *limits) hub(process int) *sharing.Hub {
 	s.Helper()
-	handle := s.Store
-	if process%2 == 1 {
-		handle = s.second
-	}
-	h := sharing.NewHub(&switched{handle, &s.away, &s.dead[process]})
+	h := sharing.NewHub(&switched{s.handle(process), &s.away, &s.dead[process]})
 	h.Watch(func(status sharing.Status) { s.slow.Store(s.slow.Load() || status.Away) })
 	s.Cleanup(func() {
 		s.away.Store(false)

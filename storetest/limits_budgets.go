@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,7 +44,7 @@ func (s *limits) processes(n int, b policy.Budget) []*process {
 	for i := range all {
 		all[i] = &process{hub: s.hub(i)}
 		registry := budget.NewSharedRegistry(all[i].hub)
-		s.must(registry.Apply(map[string]policy.Budget{budgetName: b}))
+		s.ok(registry.Apply(map[string]policy.Budget{budgetName: b}))
 		all[i].budget, _ = registry.Get(budgetName)
 	}
 	return all
@@ -66,17 +65,13 @@ func (p *process) call(attempts int) {
 
 // load makes calls that fail, every process at its own pace, until the time is over.
 func load(all []*process, d time.Duration) {
-	var running sync.WaitGroup
 	end := time.Now().Add(d)
-	for i, p := range all {
-		running.Go(func() {
-			for time.Now().Before(end) {
-				p.call(4)
-				time.Sleep(time.Duration(i+1) * time.Millisecond)
-			}
-		})
-	}
-	running.Wait()
+	atOnce(len(all), func(i int) {
+		for time.Now().Before(end) {
+			all[i].call(4)
+			time.Sleep(time.Duration(i+1) * time.Millisecond)
+		}
+	})
 }
 
 // checkBound checks R8's bound for all processes together, and that the budget allowed what it could.
@@ -131,7 +126,7 @@ func tokensComeBack(s *limits) {
 	}
 	spent := 0
 	for _, p := range all[:2] {
-		s.must(p.hub.Close(context.Background()))
+		s.ok(p.hub.Close(context.Background()))
 	}
 	s.until("the tokens that the others returned", func() bool {
 		for all[2].ask(1).Allowed {
@@ -145,18 +140,14 @@ func bucketInBound(s *limits) {
 	all := s.processes(5, policy.Budget{Kind: policy.BudgetTokenBucket, Capacity: 20, RefillPerSecond: 200})
 	begin := time.Now()
 	var allowed atomic.Int64
-	var running sync.WaitGroup
-	for _, p := range all {
-		running.Go(func() {
-			for time.Since(begin) < 2*time.Second {
-				if p.ask(0).Allowed {
-					allowed.Add(1)
-				}
-				time.Sleep(time.Millisecond)
+	atOnce(len(all), func(i int) {
+		for time.Since(begin) < 2*time.Second {
+			if all[i].ask(0).Allowed {
+				allowed.Add(1)
 			}
-		})
-	}
-	running.Wait()
+			time.Sleep(time.Millisecond)
+		}
+	})
 	lot := sharing.Terms{Capacity: 20, Refill: 200}.Lot()
 	took := time.Since(begin).Seconds() + 0.1
 	if bound := 20 + 200*took + 5*lot; float64(allowed.Load()) > bound {

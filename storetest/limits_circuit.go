@@ -39,7 +39,7 @@ func (s *limits) breakers(n int, c policy.Circuit) *breakers {
 	s.Helper()
 	c.Scope = policy.ScopeShared
 	p, err := policy.Policy{Circuit: c}.Normalize(policy.CallLimits())
-	s.must(err)
+	s.ok(err)
 	b := &breakers{limits: s, begin: time.Now()}
 	for i := range n {
 		b.list = append(b.list, circuit.NewShared(p.Circuit, circuit.SharedOptions{Hub: s.hub(i), Name: "k", Clock: b.now, Changed: func(circuit.Transition) {}}))

@@ -29,7 +29,7 @@ func (s *limits) limiters(n int, l policy.Limit) []*limit.Limiter {
 	s.Helper()
 	l.Scope = policy.ScopeShared
 	p, err := policy.Policy{Limit: l}.Normalize(policy.CallLimits())
-	s.must(err)
+	s.ok(err)
 	list := make([]*limit.Limiter, n)
 	for i := range list {
 		list[i] = limit.NewShared(s.hub(i), "k", p.Limit)
@@ -118,19 +118,15 @@ func placesOfTheDead(s *limits) {
 func rateInBound(s *limits) {
 	list := s.limiters(4, policy.Limit{Rate: policy.Rate{Count: 100, Per: time.Second, Burst: 10}})
 	var starts atomic.Int64
-	var all sync.WaitGroup
 	begin := time.Now()
-	for _, l := range list {
-		all.Go(func() {
-			for time.Since(begin) < 3*time.Second {
-				if _, _, ok := l.Turn(0, 0); ok {
-					starts.Add(1)
-				}
-				time.Sleep(2 * time.Millisecond)
+	atOnce(len(list), func(i int) {
+		for time.Since(begin) < 3*time.Second {
+			if _, _, ok := list[i].Turn(0, 0); ok {
+				starts.Add(1)
 			}
-		})
-	}
-	all.Wait()
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
 	const lots = 4 * 10
 	if bound := 10 + 100*(time.Since(begin).Seconds()+0.2) + lots; float64(starts.Load()) > bound {
 		s.Errorf("%d starts, the bound is %.0f", starts.Load(), bound)

@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/sharing"
 )
 
@@ -32,7 +33,7 @@ func storeCases() []limitsCase {
 func (s *limits) load(handle sharing.Store, names ...string) []sharing.State {
 	s.Helper()
 	snapshot, err := handle.Load(s.ctx, names)
-	s.must(err)
+	s.ok(err)
 	if len(snapshot.States) != len(names) {
 		s.Fatalf("%d states for %d names", len(snapshot.States), len(names))
 	}
@@ -42,7 +43,7 @@ func (s *limits) load(handle sharing.Store, names ...string) []sharing.State {
 func (s *limits) swap(handle sharing.Store, states ...sharing.State) []bool {
 	s.Helper()
 	stored, err := handle.Swap(s.ctx, states)
-	s.must(err)
+	s.ok(err)
 	return stored
 }
 
@@ -88,10 +89,7 @@ func separateStates(s *limits) {
 	s.swap(s, sharing.State{Name: "b", Data: []byte("old")})
 	states := []sharing.State{{Name: "c", Data: []byte("1")}, {Name: "b", Data: []byte("2")}, {Name: "a", Data: []byte("3")}}
 	noDiff(s, "stored", cmp.Diff([]bool{true, false, true}, s.swap(s, states...)))
-	var got []string
-	for _, state := range s.load(s.second, "a", "b", "c") {
-		got = append(got, string(state.Data))
-	}
+	got := lists.Map(s.load(s.second, "a", "b", "c"), func(state sharing.State) string { return string(state.Data) })
 	noDiff(s, "states", cmp.Diff([]string{"3", "old", "1"}, got))
 }
 
@@ -128,12 +126,8 @@ func outOfBounds(s *limits) {
 func oneClock(s *limits) {
 	last := time.Time{}
 	for i := range 20 {
-		handle := s.Store
-		if i%2 == 1 {
-			handle = s.second
-		}
-		snapshot, err := handle.Load(s.ctx, nil)
-		s.must(err)
+		snapshot, err := s.handle(i).Load(s.ctx, nil)
+		s.ok(err)
 		if snapshot.Now.Before(last) {
 			s.Fatalf("the clock went from %v to %v", last, snapshot.Now)
 		}
@@ -192,13 +186,9 @@ var stateModel = porcupine.Model{
 func linearizableStates(s *limits) {
 	var mu sync.Mutex
 	var history []porcupine.Operation
-	var all sync.WaitGroup
 	begin := time.Now()
-	for client := range 6 {
-		handle := s.Store
-		if client%2 == 1 {
-			handle = s.second
-		}
+	atOnce(6, func(client int) {
+		handle := s.handle(client)
 		record := func(call stateCall, f func() (stateAnswer, error)) stateAnswer {
 			at := time.Since(begin)
 			answer, err := f()
@@ -211,24 +201,21 @@ func linearizableStates(s *limits) {
 			history = append(history, porcupine.Operation{ClientId: client, Input: call, Output: answer, Call: int64(at), Return: int64(end)})
 			return answer
 		}
-		all.Go(func() {
-			for i := range 25 {
-				now := record(stateCall{}, func() (stateAnswer, error) {
-					snapshot, err := handle.Load(s.ctx, []string{"n"})
-					if err != nil {
-						return stateAnswer{}, err
-					}
-					return stateAnswer{version: snapshot.States[0].Version, data: string(snapshot.States[0].Data)}, nil
-				})
-				time.Sleep(rand.N(time.Millisecond))
-				call := stateCall{swap: true, version: now.version, data: fmt.Sprintf("%d.%d", client, i)}
-				record(call, func() (stateAnswer, error) {
-					stored, err := handle.Swap(s.ctx, []sharing.State{{Name: "n", Version: call.version, Data: []byte(call.data)}})
-					return stateAnswer{stored: err == nil && stored[0]}, err
-				})
-			}
-		})
-	}
-	all.Wait()
+		for i := range 25 {
+			now := record(stateCall{}, func() (stateAnswer, error) {
+				snapshot, err := handle.Load(s.ctx, []string{"n"})
+				if err != nil {
+					return stateAnswer{}, err
+				}
+				return stateAnswer{version: snapshot.States[0].Version, data: string(snapshot.States[0].Data)}, nil
+			})
+			time.Sleep(rand.N(time.Millisecond))
+			call := stateCall{swap: true, version: now.version, data: fmt.Sprintf("%d.%d", client, i)}
+			record(call, func() (stateAnswer, error) {
+				stored, err := handle.Swap(s.ctx, []sharing.State{{Name: "n", Version: call.version, Data: []byte(call.data)}})
+				return stateAnswer{stored: err == nil && stored[0]}, err
+			})
+		}
+	})
 	explained(s, stateModel, history)
 }

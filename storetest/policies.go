@@ -1,7 +1,7 @@
 package storetest
 
 import (
-	"context"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,17 +22,15 @@ type PoliciesOptions struct {
 
 // Policies checks that a store keeps the contract of policystore.Store.
 func Policies(t *testing.T, o PoliciesOptions) {
-	for _, group := range [][]policiesCase{documentCases(), clientCases(), rolloutCases(), credentialCases()} {
-		for _, c := range group {
-			t.Run(c.name, func(t *testing.T) {
-				s := &policies{T: t, Store: o.Open(t), ctx: t.Context()}
-				s.second = s.Store
-				if o.Second != nil {
-					s.second = o.Second(t, s.Store)
-				}
-				c.run(s)
-			})
-		}
+	for _, c := range slices.Concat(documentCases(), clientCases(), rolloutCases(), credentialCases()) {
+		t.Run(c.name, func(t *testing.T) {
+			s := &policies{suite: suite{T: t, ctx: t.Context()}, Store: o.Open(t)}
+			s.second = s.Store
+			if o.Second != nil {
+				s.second = o.Second(t, s.Store)
+			}
+			c.run(s)
+		})
 	}
 }
 
@@ -44,10 +42,10 @@ type policiesCase struct {
 
 // policies is a policy store under test. second is another handle on the same data, or the same handle.
 type policies struct {
-	*testing.T
+	suite
 	policystore.Store
+
 	second policystore.Store
-	ctx    context.Context
 }
 
 // same fails unless got is want. Absent and empty lists and maps are the same.
@@ -56,9 +54,7 @@ func (s *policies) same(want, got any, what string) {
 	noDiff(s, what, cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(rollout.Sketch{})))
 }
 
-func (s *policies) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+// handle returns the two handles in turn.
+func (s *policies) handle(i int) policystore.Store {
+	return []policystore.Store{s.Store, s.second}[i%2]
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/rollout"
 )
@@ -25,7 +25,7 @@ func revision(document string, number int64) policystore.Revision {
 func (s *policies) document(name string) policystore.Document {
 	s.Helper()
 	d, err := s.Save(s.ctx, policystore.Document{Name: name, Newest: 1, Current: 1, Updated: published}, revision(name, 1))
-	s.must(err)
+	s.ok(err)
 	return d
 }
 
@@ -36,10 +36,10 @@ func documentCases() []policiesCase {
 			want := policystore.Document{Name: "payments", Version: 1, Newest: 1, Current: 1, Updated: policystore.Stamp(published)}
 			s.same(want, saved, "saved")
 			got, err := s.second.Document(s.ctx, "payments")
-			s.must(err)
+			s.ok(err)
 			s.same(want, got, "read")
 			r, err := s.second.Revision(s.ctx, "payments", 1)
-			s.must(err)
+			s.ok(err)
 			stored := revision("payments", 1)
 			stored.Created = policystore.Stamp(stored.Created)
 			s.same(stored, r, "revision")
@@ -50,9 +50,7 @@ func documentCases() []policiesCase {
 			_, err2 := s.Revision(s.ctx, "payments", 2)
 			_, err3 := s.Revision(s.ctx, "nope", 1)
 			for _, err := range []error{err, err2, err3} {
-				if !errors.Is(err, policystore.ErrNotFound) {
-					s.Errorf("%v, want ErrNotFound", err)
-				}
+				s.must(err, policystore.ErrNotFound)
 			}
 		}},
 		{"S1 a save of an old version is a conflict and changes nothing", func(s *policies) {
@@ -60,7 +58,7 @@ func documentCases() []policiesCase {
 			next := first
 			next.Newest, next.Current = 2, 2
 			next, err := s.Save(s.ctx, next, revision("payments", 2))
-			s.must(err)
+			s.ok(err)
 			for _, stale := range []policystore.Document{first, {Name: "payments"}} {
 				stale.Newest = 3
 				if _, err := s.second.Save(s.ctx, stale, revision("payments", 3)); !errors.Is(err, policystore.ErrConflict) {
@@ -71,7 +69,7 @@ func documentCases() []policiesCase {
 				s.Errorf("a version of a document that does not exist: %v, want ErrConflict", err)
 			}
 			got, err := s.Document(s.ctx, "payments")
-			s.must(err)
+			s.ok(err)
 			s.same(next, got, "document")
 			if _, err := s.Revision(s.ctx, "payments", 3); !errors.Is(err, policystore.ErrNotFound) {
 				s.Errorf("the refused revision: %v, want ErrNotFound", err)
@@ -90,43 +88,35 @@ func documentCases() []policiesCase {
 				s.Errorf("another document's revision: %v, want ErrConflict", err)
 			}
 			got, err := s.Document(s.ctx, "payments")
-			s.must(err)
+			s.ok(err)
 			if got.Version != 1 || got.Newest != 1 {
 				s.Errorf("the refused save changed the document: %+v", got)
 			}
 			r, err := s.Revision(s.ctx, "payments", 1)
-			s.must(err)
+			s.ok(err)
 			s.same(revision("payments", 1).Body, r.Body, "body")
 		}},
 		{"S1 returned values are copies", func(s *policies) {
 			s.document("payments")
 			r, err := s.Revision(s.ctx, "payments", 1)
-			s.must(err)
+			s.ok(err)
 			r.Body[0] = 'x'
 			again, err := s.Revision(s.ctx, "payments", 1)
-			s.must(err)
+			s.ok(err)
 			s.same(revision("payments", 1).Body, again.Body, "body")
 		}},
 		{"S1 of many savers of one version one wins", func(s *policies) {
 			d := s.document("payments")
 			var wins atomic.Int64
-			var group sync.WaitGroup
-			for i := range 16 {
-				group.Go(func() {
-					store := s.Store
-					if i%2 == 1 {
-						store = s.second
-					}
-					next := d
-					next.Newest = 2
-					if _, err := store.Save(s.ctx, next, revision("payments", 2)); err == nil {
-						wins.Add(1)
-					} else if !errors.Is(err, policystore.ErrConflict) {
-						s.Error(err)
-					}
-				})
-			}
-			group.Wait()
+			atOnce(16, func(i int) {
+				next := d
+				next.Newest = 2
+				if _, err := s.handle(i).Save(s.ctx, next, revision("payments", 2)); err == nil {
+					wins.Add(1)
+				} else if !errors.Is(err, policystore.ErrConflict) {
+					s.Error(err)
+				}
+			})
 			if n := wins.Load(); n != 1 {
 				s.Errorf("%d savers won", n)
 			}
@@ -138,7 +128,7 @@ func documentCases() []policiesCase {
 				d.Newest = n
 				var err error
 				d, err = s.Save(s.ctx, d, revision("payments", n))
-				s.must(err)
+				s.ok(err)
 			}
 			var numbers []int64
 			for _, r := range pages(s, func(last policystore.Revision) ([]policystore.Revision, error) {
@@ -155,13 +145,10 @@ func documentCases() []policiesCase {
 			for _, name := range []string{"b", "a", "ä", "B", "c"} {
 				s.document(name)
 			}
-			var names []string
-			for _, d := range pages(s, func(last policystore.Document) ([]policystore.Document, error) {
+			list := pages(s, func(last policystore.Document) ([]policystore.Document, error) {
 				return s.Documents(s.ctx, last.Name, 2)
-			}) {
-				names = append(names, d.Name)
-			}
-			s.same([]string{"B", "a", "b", "c", "ä"}, names, "names")
+			})
+			s.same([]string{"B", "a", "b", "c", "ä"}, lists.Map(list, func(d policystore.Document) string { return d.Name }), "names")
 		}},
 		{"S2 a rollout and a freeze are part of the document", func(s *policies) {
 			d := s.document("payments")
@@ -173,18 +160,18 @@ func documentCases() []policiesCase {
 				Judgement: &rollout.Judgement{Verdict: rollout.Advance},
 			}
 			saved, err := s.Save(s.ctx, d)
-			s.must(err)
+			s.ok(err)
 			got, err := s.second.Document(s.ctx, "payments")
-			s.must(err)
+			s.ok(err)
 			s.same(saved, got, "document")
 		}},
 		{"S4 savers wake watchers", func(s *policies) {
 			ctx, cancel := context.WithCancel(s.ctx)
 			defer cancel()
 			first, err := s.Watch(ctx)
-			s.must(err)
+			s.ok(err)
 			second, err := s.second.Watch(ctx)
-			s.must(err)
+			s.ok(err)
 			d := s.document("payments")
 			s.await(first)
 			s.await(second)
@@ -192,7 +179,7 @@ func documentCases() []policiesCase {
 			drainSignals(second)
 			d.Newest = 2
 			_, err = s.second.Save(s.ctx, d, revision("payments", 2))
-			s.must(err)
+			s.ok(err)
 			s.await(first)
 			s.await(second)
 			cancel()

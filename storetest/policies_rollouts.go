@@ -2,7 +2,7 @@ package storetest
 
 import (
 	"fmt"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,20 +26,20 @@ func rolloutCases() []policiesCase {
 			for i := range 3 {
 				c := counters(time.Duration(i+1)*time.Millisecond, i == 1)
 				want.Add(c)
-				s.must(s.AddEvidence(s.ctx, []policystore.Evidence{
+				s.ok(s.AddEvidence(s.ctx, []policystore.Evidence{
 					{Rollout: "r1", Step: 1, Revision: 8, Counters: c}, {Rollout: "r1", Step: 0, Revision: 8, Counters: c}, {Rollout: "r2", Revision: 8, Counters: c},
 				}))
 			}
-			s.must(s.second.AddEvidence(s.ctx, []policystore.Evidence{{Rollout: "r1", Step: 1, Revision: 7, Counters: counters(time.Second, false)}}))
+			s.ok(s.second.AddEvidence(s.ctx, []policystore.Evidence{{Rollout: "r1", Step: 1, Revision: 7, Counters: counters(time.Second, false)}}))
 			got, err := s.second.Evidence(s.ctx, "r1")
-			s.must(err)
+			s.ok(err)
 			s.same([]policystore.Evidence{
 				{Rollout: "r1", Step: 0, Revision: 8, Counters: want},
 				{Rollout: "r1", Step: 1, Revision: 7, Counters: counters(time.Second, false)},
 				{Rollout: "r1", Step: 1, Revision: 8, Counters: want},
 			}, got, "evidence")
 			none, err := s.Evidence(s.ctx, "nope")
-			s.must(err)
+			s.ok(err)
 			if len(none) > 0 {
 				s.Errorf("evidence of an unknown rollout: %+v", none)
 			}
@@ -50,8 +50,8 @@ func rolloutCases() []policiesCase {
 				for _, n := range revisions {
 					list = append(list, policystore.Evidence{Rollout: "r1", Revision: n, Source: source, Batch: batch, Counters: rollout.Counters{Calls: 1}})
 				}
-				s.must(s.AddEvidence(s.ctx, list))
-				s.must(s.second.AddEvidence(s.ctx, list)) // the answer was lost
+				s.ok(s.AddEvidence(s.ctx, list))
+				s.ok(s.second.AddEvidence(s.ctx, list)) // the answer was lost
 			}
 			add("server-1", 1, 7, 8)
 			add("server-2", 1, 7)
@@ -60,33 +60,25 @@ func rolloutCases() []policiesCase {
 			add("server-1", 2, 7) // overtaken
 			add("", 0, 8)
 			got, err := s.Evidence(s.ctx, "r1")
-			s.must(err)
+			s.ok(err)
 			s.same([]policystore.Evidence{
 				{Rollout: "r1", Revision: 7, Counters: rollout.Counters{Calls: 3}}, {Rollout: "r1", Revision: 8, Counters: rollout.Counters{Calls: 4}},
 			}, got, "evidence")
 		}},
 		{"S2 no evidence is lost between servers", func(s *policies) {
-			var group sync.WaitGroup
-			for i := range 8 {
-				group.Go(func() {
-					store := s.Store
-					if i%2 == 1 {
-						store = s.second
+			atOnce(8, func(i int) {
+				for range 10 {
+					list := []policystore.Evidence{{Rollout: "r1", Revision: 7, Counters: rollout.Counters{Calls: 1}}, {Rollout: "r1", Revision: 8, Counters: rollout.Counters{Calls: 1}}}
+					if i%3 == 0 {
+						slices.Reverse(list)
 					}
-					for range 10 {
-						list := []policystore.Evidence{{Rollout: "r1", Revision: 7, Counters: rollout.Counters{Calls: 1}}, {Rollout: "r1", Revision: 8, Counters: rollout.Counters{Calls: 1}}}
-						if i%3 == 0 {
-							list[0], list[1] = list[1], list[0]
-						}
-						if err := store.AddEvidence(s.ctx, list); err != nil {
-							s.Error(err)
-						}
+					if err := s.handle(i).AddEvidence(s.ctx, list); err != nil {
+						s.Error(err)
 					}
-				})
-			}
-			group.Wait()
+				}
+			})
 			got, err := s.Evidence(s.ctx, "r1")
-			s.must(err)
+			s.ok(err)
 			for _, e := range got {
 				if e.Counters.Calls != 80 {
 					s.Errorf("revision %d: %d calls, want 80", e.Revision, e.Counters.Calls)
@@ -95,18 +87,14 @@ func rolloutCases() []policiesCase {
 		}},
 		{"S9 one server at a time leads a task", func(s *policies) {
 			var leaders atomic.Int64
-			var group sync.WaitGroup
-			for i := range 10 {
-				group.Go(func() {
-					ok, err := s.second.Lead(s.ctx, "rollouts", fmt.Sprintf("server-%d", i), time.Hour)
-					if err != nil {
-						s.Error(err)
-					} else if ok {
-						leaders.Add(1)
-					}
-				})
-			}
-			group.Wait()
+			atOnce(10, func(i int) {
+				ok, err := s.second.Lead(s.ctx, "rollouts", fmt.Sprintf("server-%d", i), time.Hour)
+				if err != nil {
+					s.Error(err)
+				} else if ok {
+					leaders.Add(1)
+				}
+			})
 			if n := leaders.Load(); n != 1 {
 				s.Errorf("%d leaders", n)
 			}
@@ -114,7 +102,7 @@ func rolloutCases() []policiesCase {
 		{"S9 a leader stays until its time ends, and another follows", func(s *policies) {
 			lead := func(server, task string, ttl time.Duration) bool {
 				ok, err := s.Lead(s.ctx, task, server, ttl)
-				s.must(err)
+				s.ok(err)
 				return ok
 			}
 			for range 2 {

@@ -54,7 +54,8 @@ const redriveKills = 10
 // is killed ten times, while a worker completes the released jobs, or lets them die again. Each job must run once more. The store is empty,
 // and a process can open it by the name.
 func KilledRedrives(t *testing.T, store job.Store, name string) {
-	s := &jobs{T: t, Store: store, Admin: store.(job.Admin), ctx: context.Background(), kept: map[string]bool{}, retried: map[string]bool{}}
+	base := suite{T: t, ctx: context.Background()}
+	s := &jobs{suite: base, Store: store, Admin: store.(job.Admin), kept: map[string]bool{}, retried: map[string]bool{}}
 	r := &redrives{s, store.(job.RedriveStepper)}
 	n := sized(1_000_000, 2000)
 	at := map[string]int{} // the number of each job

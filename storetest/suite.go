@@ -1,6 +1,9 @@
 package storetest
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -12,50 +15,77 @@ type suiteCase[S any] struct {
 	run  func(s S)
 }
 
+// timing is how the cases of a suite spend their time, as its options say.
+type timing struct {
+	bubble  func(t *testing.T, run func(t *testing.T))
+	advance func(t *testing.T, d time.Duration)
+	short   time.Duration
+}
+
+// suite is what the cases of all suites have in common.
+type suite struct {
+	*testing.T
+	timing
+
+	ctx     context.Context
+	virtual bool
+}
+
 // runCases runs each case on what open opens, in a bubble where there is one.
-func runCases[S any](t *testing.T, bubble func(*testing.T, func(*testing.T)), open func(t *testing.T, virtual bool) S, groups ...[]suiteCase[S]) {
-	for _, group := range groups {
-		for _, c := range group {
-			t.Run(c.name, func(t *testing.T) {
-				if bubble == nil || c.real {
-					c.run(open(t, false))
-					return
-				}
-				bubble(t, func(t *testing.T) { c.run(open(t, true)) })
-			})
-		}
+func runCases[S any](t *testing.T, o timing, open func(s suite) S, groups ...[]suiteCase[S]) {
+	if o.short == 0 {
+		o.short = o.among(10*time.Second, 10*time.Minute, 500*time.Millisecond)
+	}
+	for _, c := range slices.Concat(groups...) {
+		t.Run(c.name, func(t *testing.T) {
+			if o.bubble == nil || c.real {
+				c.run(open(suite{T: t, timing: o, ctx: context.Background()}))
+				return
+			}
+			o.bubble(t, func(t *testing.T) { c.run(open(suite{T: t, timing: o, ctx: context.Background(), virtual: true})) })
+		})
 	}
 }
 
-// shortTime is the default of the options Short.
-func shortTime(bubble, advance bool) time.Duration {
+// among chooses by the options that are set.
+func (o timing) among(bubble, advance, neither time.Duration) time.Duration {
 	switch {
-	case bubble:
-		return 10 * time.Second
-	case advance:
-		return 10 * time.Minute
+	case o.bubble != nil:
+		return bubble
+	case o.advance != nil:
+		return advance
 	}
-	return 500 * time.Millisecond
+	return neither
 }
 
 // contestedLease is a lease in real time that some callers outlive and others do not: a fast store has a shorter one.
-func contestedLease(bubble, advance bool, short time.Duration) time.Duration {
-	switch {
-	case bubble:
-		return 40 * time.Millisecond
-	case advance:
-		return 250 * time.Millisecond
+func (s *suite) contestedLease() time.Duration {
+	return s.among(40*time.Millisecond, 250*time.Millisecond, s.short/4)
+}
+
+// must fails the case unless err is want, which may be nil.
+func (s *suite) must(err, want error) {
+	s.Helper()
+	if !errors.Is(err, want) {
+		s.Fatalf("error %v, want %v", err, want)
 	}
-	return short / 4
+}
+
+// ok fails the case for an error.
+func (s *suite) ok(errs ...error) {
+	s.Helper()
+	if err := errors.Join(errs...); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // lapse lets d pass, and in real time somewhat more, so that a timer of d is over.
-func lapse(t *testing.T, advance func(*testing.T, time.Duration), virtual bool, d time.Duration) {
-	if advance != nil {
-		advance(t, d)
+func (s *suite) lapse(d time.Duration) {
+	if s.advance != nil {
+		s.advance(s.T, d)
 		return
 	}
-	if !virtual {
+	if !s.virtual {
 		d += d/10 + 20*time.Millisecond
 	}
 	time.Sleep(d)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -64,13 +65,13 @@ func Transactions(t *testing.T, open func(t *testing.T) Database) {
 		{"I5/effect and record commit together", (*transactions).commitRecord},
 		{"I5/a fenced settlement leaves the transaction usable", (*transactions).fence},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(&transactions{T: t, Database: open(t)}) })
+		t.Run(c.name, func(t *testing.T) { c.run(&transactions{suite: suite{T: t}, Database: open(t)}) })
 	}
 }
 
 // transactions is a database under test.
 type transactions struct {
-	*testing.T
+	suite
 	Database
 }
 
@@ -80,13 +81,6 @@ func (s *transactions) begin() Transaction {
 	s.ok(err)
 	s.Cleanup(func() { _ = tx.Rollback() }) // of a case that fails: SetIndex waits for the end of open transactions
 	return tx
-}
-
-func (s *transactions) ok(errs ...error) {
-	s.Helper()
-	if err := errors.Join(errs...); err != nil {
-		s.Fatal(err)
-	}
 }
 
 // stored checks that the store has n jobs.
@@ -270,10 +264,7 @@ func (s *transactions) completeInHandler() {
 			}
 			return c.after
 		})
-		var outcomes []job.AttemptOutcome
-		for _, a := range history {
-			outcomes = append(outcomes, a.Outcome)
-		}
+		outcomes := lists.Map(history, func(a job.Attempt) job.AttemptOutcome { return a.Outcome })
 		if r.State != job.Completed || r.Failures != c.rolledBack || !slices.Equal(outcomes, c.attempts) {
 			s.Errorf("%s: %s after %d failures, %v", c.name, r.State, r.Failures, outcomes)
 		}

@@ -1,0 +1,2 @@
+// Package lists adds to package slices.
+package lists
