@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -307,13 +308,7 @@ func fieldValue(p *policy.Policy, path string) string {
 	if p == nil {
 		return ""
 	}
-	classes := func(list []policy.Class) string {
-		names := make([]string, len(list))
-		for i, c := range list {
-			names[i] = string(c)
-		}
-		return strings.Join(names, ", ")
-	}
+	classes := func(list []policy.Class) string { return strings.Join(lists.Texts(list), ", ") }
 	value, known := map[string]any{
 		"retry.max_attempts":       p.Retry.MaxAttempts,
 		"retry.backoff":            p.Retry.InitialBackoff,

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/lists"
 )
 
 // Alert is a threshold for a metric of [Statistics], for example "rate>100/min".
@@ -63,10 +65,7 @@ func ParseAlert(text string) (Alert, error) {
 	list := new(CategoryStats).metrics()
 	i := slices.IndexFunc(list, func(m metric) bool { return m.name == a.Metric })
 	if i < 0 {
-		var names []string
-		for _, m := range list {
-			names = append(names, m.name)
-		}
+		names := lists.Map(list, func(m metric) string { return m.name })
 		return Alert{}, fmt.Errorf("audit: alert %q: unknown metric %s; known are %s", text, a.Metric, strings.Join(names, ", "))
 	}
 	var err error

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/lists"
 )
 
 // WhatIfKey compares the work and the decisions of one key and category.
@@ -153,11 +154,7 @@ func mergeCategories(parts []WhatIfCategory) []WhatIfCategory {
 		}
 		sums[code].add(&parts[i])
 	}
-	list := make([]WhatIfCategory, 0, len(sums))
-	for _, code := range slices.Sorted(maps.Keys(sums)) {
-		list = append(list, *sums[code])
-	}
-	return list
+	return lists.Map(slices.Sorted(maps.Keys(sums)), func(code string) WhatIfCategory { return *sums[code] })
 }
 
 // keysOf merges the tallies of each key, and returns the first keys and the number of the others.
@@ -187,11 +184,7 @@ func (r *WhatIfReport) addKeys(part *WhatIfReport) {
 	decisions.merge(WhatIfKey{WhatIfDecisions: part.Decisions}.tally())
 	decisions.list()
 	r.Decisions = decisions.WhatIfDecisions
-	var tallies []*keyTally
-	for _, k := range slices.Concat(r.Keys, part.Keys) {
-		tallies = append(tallies, k.tally())
-	}
-	keys, omitted := keysOf(tallies, defaultLimit)
+	keys, omitted := keysOf(lists.Map(slices.Concat(r.Keys, part.Keys), WhatIfKey.tally), defaultLimit)
 	r.Keys, r.KeysOmitted = keys, r.KeysOmitted+part.KeysOmitted+omitted
 }
 

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/lists"
 )
 
 // Filter selects jobs. Empty fields select all.
@@ -166,12 +167,8 @@ func (f *Filter) String() string {
 			terms = append(terms, filter.Term{Field: field, Values: filter.Exactly(texts...)})
 		}
 	}
-	var states []string
-	for _, s := range f.States {
-		states = append(states, string(s))
-	}
 	add("id", f.IDs...)
-	add("state", states...)
+	add("state", lists.Texts(f.States)...)
 	add(FieldQueue, f.Queue)
 	add(FieldType, f.Type)
 	add(FieldError, f.ErrorContains)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/internal/uuidv7"
 )
@@ -72,11 +73,7 @@ func (f *Flow) Chain(needs []string, jobs ...FlowJob) []string {
 // Group adds jobs that do not depend on each other, each of which also needs the given nodes. It returns their nodes: the needs
 // of a job that follows the whole group.
 func (f *Flow) Group(needs []string, jobs ...FlowJob) []string {
-	nodes := make([]string, len(jobs))
-	for i, j := range jobs {
-		nodes[i] = f.Add(j, needs...)
-	}
-	return nodes
+	return lists.Map(jobs, func(j FlowJob) string { return f.Add(j, needs...) })
 }
 
 // FlowError reports a flow that cannot be stored.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/internal/storable"
 	"github.com/tenetdev/tenet/policy"
@@ -33,10 +34,7 @@ func ParseState(name string) (State, error) {
 	if slices.Contains(States(), State(name)) {
 		return State(name), nil
 	}
-	var names []string
-	for _, s := range States() {
-		names = append(names, string(s))
-	}
+	names := lists.Texts(States())
 	if match := near.Name(name, names); match != "" {
 		return "", fmt.Errorf("state %q does not exist; did you mean %s?", name, match)
 	}

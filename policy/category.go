@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/lists"
 )
 
 // Category is a kind of operation with its own defaults and a stable code for audit events.
@@ -60,11 +62,7 @@ func (c Category) Code() string {
 
 // Values lists the names of the catalog. Their codes are accepted too, see [ParseCategory].
 func (Category) Values() []string {
-	names := make([]string, 0, len(catalog))
-	for _, e := range catalog {
-		names = append(names, string(e.category))
-	}
-	return names
+	return lists.Texts(Categories())
 }
 
 // Categories lists the catalog in its fixed order.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/fields"
+	"github.com/tenetdev/tenet/internal/lists"
 )
 
 // Violation is one fault of a policy.
@@ -33,11 +34,7 @@ type ValidationError struct{ Violations []Violation }
 
 // Error lists all violations, separated by line breaks.
 func (e *ValidationError) Error() string {
-	lines := make([]string, len(e.Violations))
-	for i, v := range e.Violations {
-		lines[i] = v.String()
-	}
-	return "policy: " + strings.Join(lines, "\n")
+	return "policy: " + strings.Join(lists.Map(e.Violations, Violation.String), "\n")
 }
 
 type violations []Violation

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/tenetdev/tenet/internal/fields"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -113,10 +114,7 @@ func (r *reader) unknown(at place, t reflect.Type, path, name string) {
 	if _, ok := r.deprecated[t.Name()+"."+name]; ok {
 		return
 	}
-	var names []string
-	for _, f := range fields.Of(t) {
-		names = append(names, f.Name)
-	}
+	names := lists.Map(fields.Of(t), func(f fields.Field) string { return f.Name })
 	remedy := "known here: " + strings.Join(names, ", ")
 	if match := near.Name(name, names); match != "" {
 		remedy = fmt.Sprintf("did you mean %q?", match)

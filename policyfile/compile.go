@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tenetdev/tenet/internal/fields"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -143,11 +144,7 @@ func (c *compiler) merged(s policy.Surface, levels []level, inherited complaints
 }
 
 func paths(levels []level) []string {
-	list := make([]string, len(levels))
-	for i, l := range levels {
-		list[i] = l.path
-	}
-	return list
+	return lists.Map(levels, func(l level) string { return l.path })
 }
 
 func (c *compiler) defaults(name string) level {

@@ -3,6 +3,7 @@ package prove
 import (
 	"slices"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policyfile"
 )
 
@@ -56,9 +57,5 @@ func Violations(findings []Finding) []Finding {
 
 // Faults returns the violations that the document does not accept, as faults. Those that are not errors are marked as warnings.
 func Faults(findings []Finding) []policyfile.Fault {
-	var list []policyfile.Fault
-	for _, f := range Violations(findings) {
-		list = append(list, f.Fault)
-	}
-	return list
+	return lists.Map(Violations(findings), func(f Finding) policyfile.Fault { return f.Fault })
 }

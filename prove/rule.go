@@ -1,6 +1,9 @@
 package prove
 
-import "github.com/tenetdev/tenet/policy"
+import (
+	"github.com/tenetdev/tenet/internal/lists"
+	"github.com/tenetdev/tenet/policy"
+)
 
 // Rule is one property that the package decides.
 type Rule struct {
@@ -19,20 +22,12 @@ type Rule struct {
 
 // Rules lists the rules in the order of the documentation.
 func Rules() []Rule {
-	list := make([]Rule, len(rules))
-	for i, r := range rules {
-		list[i] = *r
-	}
-	return list
+	return lists.Map(rules, func(r *Rule) Rule { return *r })
 }
 
 // codes lists the codes of the rules in the same order.
 func codes() []string {
-	list := make([]string, len(rules))
-	for i, r := range rules {
-		list[i] = r.Code
-	}
-	return list
+	return lists.Map(rules, func(r *Rule) string { return r.Code })
 }
 
 func ruleOf(code string) *Rule {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
@@ -116,11 +117,7 @@ func (s *Server) enqueueFlow(ctx context.Context, in *bodyOf[api.NewFlow]) (*ans
 	if err != nil {
 		return nil, err
 	}
-	list := make([]job.Insert, len(f.Jobs))
-	for i := range f.Jobs {
-		list[i] = f.Jobs[i].Insert
-	}
-	attributes := summary(list)
+	attributes := summary(lists.Map(f.Jobs, func(j job.FlowInsert) job.Insert { return j.Insert }))
 	attributes["flow"] = f.ID
 	if err := s.record(ctx, audit.Operation{Action: "flows.enqueue", To: string(job.Ready), Attributes: attributes}); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/policystore"
@@ -51,13 +52,9 @@ func FindToken(ctx context.Context, store policystore.Credentials, id string) (p
 
 // OnToken describes the making or revocation of a token for the audit log.
 func OnToken(action string, t policystore.Token) audit.Operation {
-	scopes := make([]string, len(t.Scopes))
-	for i, scope := range t.Scopes {
-		scopes[i] = string(scope)
-	}
 	return audit.Operation{Action: action, Attributes: map[string]string{
-		"token": t.ID, "name": t.Name, "scopes": strings.Join(scopes, " "), "queues": strings.Join(t.Queues, " "), "documents": strings.Join(t.Documents, " "),
-		"expires": operation.Instant(t.Expires),
+		"token": t.ID, "name": t.Name, "scopes": strings.Join(lists.Texts(t.Scopes), " "), "queues": strings.Join(t.Queues, " "),
+		"documents": strings.Join(t.Documents, " "), "expires": operation.Instant(t.Expires),
 	}}
 }
 

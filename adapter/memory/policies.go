@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policystore"
 )
@@ -246,11 +247,8 @@ func (s *Policies) selectClients(ctx context.Context, after policystore.ClientKe
 			}
 		}
 	}
-	var list []policystore.Client
-	for _, k := range sorted(keys, after, compareClients, limit) {
-		list = append(list, copyClient(s.clients[k]))
-	}
-	return list, nil
+	found := sorted(keys, after, compareClients, limit)
+	return lists.Map(found, func(k policystore.ClientKey) policystore.Client { return copyClient(s.clients[k]) }), nil
 }
 
 func compareClients(a, b policystore.ClientKey) int {
@@ -392,11 +390,8 @@ func (s *Policies) Tokens(ctx context.Context, after string, limit int) ([]polic
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var list []policystore.Token
-	for _, id := range sorted(maps.Keys(s.tokens), after, strings.Compare, limit) {
-		list = append(list, copyToken(s.tokens[id]))
-	}
-	return list, nil
+	found := sorted(maps.Keys(s.tokens), after, strings.Compare, limit)
+	return lists.Map(found, func(id string) policystore.Token { return copyToken(s.tokens[id]) }), nil
 }
 
 // RevokeToken implements policystore.Credentials.

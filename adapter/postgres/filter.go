@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -24,10 +25,7 @@ func (q *selection) term(t filter.Term) string {
 		return q.values("s.id = ANY (ARRAY(SELECT n.job_id FROM {{schema}}.flow f "+
 			"JOIN {{schema}}.flow_node n ON n.flow = ANY (ARRAY[f.seq]) WHERE f.id = ANY (%s::text[])))", "", t)
 	case job.FieldError:
-		var texts []string
-		for _, v := range t.Values {
-			texts = append(texts, v.Text)
-		}
+		texts := lists.Map(t.Values, func(v filter.Value) string { return v.Text })
 		return fmt.Sprintf("EXISTS (SELECT FROM unnest(%s::text[]) v WHERE strpos(s.last_error, v) > 0)", q.arg(texts))
 	}
 	return q.values(q.stored(t)+" = ANY (%s::text[])", "", t)

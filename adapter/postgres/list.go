@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -137,11 +138,7 @@ func statesOf(f job.Filter) []job.State {
 
 // inStates returns a condition on finished jobs in the form that the partial index needs.
 func inStates(states []job.State) string {
-	var names []string
-	for _, s := range states {
-		names = append(names, "'"+string(s)+"'")
-	}
-	condition := `s.state IN (` + strings.Join(names, `, `) + `)`
+	condition := `s.state IN (` + quoted(lists.Texts(states)...) + `)`
 	if !slices.Contains(states, job.Completed) {
 		condition += ` AND s.state <> 'completed'`
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
@@ -164,9 +165,6 @@ func (j *Jobs) lockIndexes(ctx context.Context) (unlock func(), err error) {
 
 // quoted lists texts as literals of SQL. They have no backslashes.
 func quoted(texts ...string) string {
-	literals := make([]string, len(texts))
-	for i, text := range texts {
-		literals[i] = `'` + strings.ReplaceAll(text, `'`, `''`) + `'`
-	}
-	return strings.Join(literals, `, `)
+	literal := func(text string) string { return `'` + strings.ReplaceAll(text, `'`, `''`) + `'` }
+	return strings.Join(lists.Map(texts, literal), `, `)
 }

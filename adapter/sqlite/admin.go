@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -193,11 +194,7 @@ func retakeKey(q querier, e *entry, at time.Time) (bool, error) {
 }
 
 func ids(of []*entry) []string {
-	names := make([]string, len(of))
-	for i, e := range of {
-		names[i] = e.ID
-	}
-	return names
+	return lists.Map(of, func(e *entry) string { return e.ID })
 }
 
 // Queues implements job.Admin.

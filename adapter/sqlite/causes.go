@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -102,11 +103,7 @@ func (s *Jobs) Causes(ctx context.Context, query job.CauseQuery) (job.Causes, er
 			if err != nil {
 				return err
 			}
-			var newest []*job.Record
-			for _, e := range found {
-				newest = append(newest, &e.Record)
-			}
-			g.Describe(newest)
+			g.Describe(lists.Map(found, func(e *entry) *job.Record { return &e.Record }))
 		}
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -248,11 +249,7 @@ func blob(b []byte) any {
 
 // list is a JSON array, which statements take apart with json_each: one parameter for any number of values.
 func list[T any, V string | int64](of []T, value func(T) V) string {
-	values := make([]V, len(of))
-	for i, x := range of {
-		values[i] = value(x)
-	}
-	text, _ := json.Marshal(values) // cannot fail for strings and integers
+	text, _ := json.Marshal(lists.Map(of, value)) // cannot fail for strings and integers
 	return string(text)
 }
 

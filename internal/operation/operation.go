@@ -12,6 +12,7 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/secrets"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
@@ -71,10 +72,7 @@ func withoutPayloads(terms filter.Terms) filter.Terms {
 
 // OnRecords describes an action on jobs that have been read.
 func OnRecords(action string, records []*job.Record) (audit.Operation, error) {
-	ids := make([]string, len(records))
-	for i, r := range records {
-		ids[i] = r.ID
-	}
+	ids := lists.Map(records, func(r *job.Record) string { return r.ID })
 	o, err := OnJobs(action, job.Filter{IDs: ids}, len(ids))
 	if len(records) == 1 {
 		r := records[0]

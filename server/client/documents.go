@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/params"
@@ -142,11 +143,7 @@ func (d *Documents) Clients(ctx context.Context, f Selection) ([]policystore.Cli
 		query.Set("refused", "true")
 	}
 	return all(ctx, d.client, Call{Path: "/v1/clients", Query: query}, func(p *api.Clients) ([]policystore.Client, api.Cursor) {
-		list := make([]policystore.Client, len(p.Clients))
-		for i, c := range p.Clients {
-			list[i] = c.Client
-		}
-		return list, p.Next
+		return lists.Map(p.Clients, func(c api.Client) policystore.Client { return c.Client }), p.Next
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -41,11 +42,7 @@ func (j *Jobs) Enqueue(ctx context.Context, jobs []job.Insert) ([]job.Receipt, e
 	if err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs", Body: body, Once: true}, &out); err != nil {
 		return nil, asJob(err)
 	}
-	receipts := make([]job.Receipt, len(out.Receipts))
-	for i, r := range out.Receipts {
-		receipts[i] = job.Receipt(r)
-	}
-	return receipts, nil
+	return lists.Map(out.Receipts, func(r api.Receipt) job.Receipt { return job.Receipt(r) }), nil
 }
 
 // Get implements job.Admin.

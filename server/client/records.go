@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/params"
 )
@@ -76,11 +77,7 @@ func (r *Records) List(ctx context.Context, f idempotency.Filter, after idempote
 	if err := r.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/idempotency", Query: query}, &page); err != nil {
 		return nil, asRecord(err)
 	}
-	list := make([]idempotency.Record, len(page.Records))
-	for i := range page.Records {
-		list[i] = page.Records[i].Record()
-	}
-	return list, nil
+	return lists.Map(page.Records, func(r api.Record) idempotency.Record { return r.Record() }), nil
 }
 
 func nameOf(id idempotency.ID) api.RecordID {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -20,11 +21,9 @@ func (j *Jobs) Settings(ctx context.Context, known int64) ([]job.Setting, int64,
 	if out.Version == known {
 		return nil, known, nil
 	}
-	list := make([]job.Setting, len(out.Settings))
-	for i, x := range out.Settings {
-		list[i] = job.Setting{Kind: x.Kind, Name: x.Name, Value: x.Value, By: x.By, At: x.At}
-	}
-	return list, out.Version, nil
+	return lists.Map(out.Settings, func(x api.Setting) job.Setting {
+		return job.Setting{Kind: x.Kind, Name: x.Name, Value: x.Value, By: x.By, At: x.At}
+	}), out.Version, nil
 }
 
 // PutSetting implements job.SettingStore. The server notes the caller as who made it.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/params"
 )
@@ -88,11 +89,8 @@ func newCharts(h *api.StatsHistory, s *span) []chart {
 		return series{Name: name, Color: color, Values: merged(values[first:], s.together, highest)}
 	}
 	level := func(name string, color int, counts []int) series {
-		values := make([]float64, len(counts))
-		for i, n := range counts {
-			values[i] = float64(n)
-		}
-		return series{Name: name, Color: color, Values: merged(values[first:], s.together, last)}
+		values := lists.Map(counts[first:], func(n int) float64 { return float64(n) })
+		return series{Name: name, Color: color, Values: merged(values, s.together, last)}
 	}
 	gaps := func(list ...series) []series {
 		for _, one := range list {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
@@ -30,11 +31,9 @@ func flowActions() []*action {
 			text: "The dead and cancelled jobs run again, and their attempts are counted from 0 again. Those with unmet needs wait for them. Completed jobs stay as they are.",
 		}, "what failed"},
 	}
-	list := make([]*action, len(verbs))
-	for i, v := range verbs {
-		list[i] = &action{path: "flows/{id}/" + string(v.action), preview: v.preview, make: v.make}
-	}
-	return list
+	return lists.Map(verbs, func(v flowVerb) *action {
+		return &action{path: "flows/{id}/" + string(v.action), preview: v.preview, make: v.make}
+	})
 }
 
 func (v flowVerb) preview(r *request) (*preview, error) {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/tenetdev/tenet/internal/lists"
 )
 
 // graph is a drawing of boxes in layers from left to right, and of the lines between them.
@@ -85,10 +87,7 @@ type drawing struct {
 
 func newDrawing(boxes []box, lines [][2]int) *drawing {
 	d := &drawing{boxes: boxes}
-	var numbers []int
-	for _, b := range boxes {
-		numbers = append(numbers, b.layer)
-	}
+	numbers := lists.Map(boxes, func(b box) int { return b.layer })
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
 	d.layers = make([][]int, len(numbers))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
@@ -44,11 +45,9 @@ var jobVerbs = []jobVerb{
 
 // jobActions are the changes of jobs: of those that the query names by id, or of those that its filter selects.
 func jobActions() []*action {
-	list := make([]*action, len(jobVerbs))
-	for i, v := range jobVerbs {
-		list[i] = &action{path: "jobs/" + string(v.action), preview: v.preview, make: v.make}
-	}
-	return list
+	return lists.Map(jobVerbs, func(v jobVerb) *action {
+		return &action{path: "jobs/" + string(v.action), preview: v.preview, make: v.make}
+	})
 }
 
 // chosen is what a person has chosen to change.

@@ -3,6 +3,7 @@ package ui
 import (
 	"slices"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -47,10 +48,7 @@ func readJobWaits(r *request, j *api.Job) (*jobWaits, error) {
 
 // limitNamed finds the limit that a waits_for names, and the key in it.
 func limitNamed(list []api.Limit, waitsFor string) (w *jobWaits, found bool) {
-	names := make([]job.LimitName, len(list))
-	for i, l := range list {
-		names[i] = l.LimitName()
-	}
+	names := lists.Map(list, func(l api.Limit) job.LimitName { return l.LimitName() })
 	name, key, found := job.WaitedLimit(names, waitsFor)
 	if !found {
 		return nil, false

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -75,11 +76,7 @@ func readQueues(r *request) ([]queueRow, error) {
 			}
 		}
 	}
-	list := make([]queueRow, 0, len(rows))
-	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		list = append(list, *rows[name])
-	}
-	return list, nil
+	return lists.Map(slices.Sorted(maps.Keys(rows)), func(name string) queueRow { return *rows[name] }), nil
 }
 
 // count returns the number of jobs in a state.

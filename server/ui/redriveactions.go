@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
@@ -20,11 +21,7 @@ const (
 )
 
 func redriveActions() []*action {
-	list := []*action{newRedriveAction(), redriveRateAction()}
-	for _, c := range redriveChanges {
-		list = append(list, c.act())
-	}
-	return list
+	return append(lists.Map(redriveChanges, redriveChange.act), newRedriveAction(), redriveRateAction())
 }
 
 // newRedriveAction makes a redrive of the dead jobs that the query's filter selects.

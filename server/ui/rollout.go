@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
@@ -118,10 +119,7 @@ func selectedBy(s rollout.Step) string {
 		parts = append(parts, percent(s.Share)+" of clients")
 	}
 	if len(s.Labels) > 0 {
-		var labels []string
-		for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
-			labels = append(labels, name+"="+s.Labels[name])
-		}
+		labels := lists.Map(slices.Sorted(maps.Keys(s.Labels)), func(name string) string { return name + "=" + s.Labels[name] })
 		parts = append(parts, "clients with "+strings.Join(labels, " and "))
 	}
 	return strings.Join(parts, " and ")

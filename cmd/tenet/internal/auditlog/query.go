@@ -19,6 +19,7 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policy"
@@ -75,10 +76,7 @@ func (f *eventFilter) prepare() (err error) {
 
 // unknownReason returns the failure for a reason that no event has. Texts of classifiers are details, not reasons.
 func unknownReason(name string) error {
-	var known []string
-	for _, r := range policy.Reasons() {
-		known = append(known, string(r.Reason))
-	}
+	known := lists.Map(policy.Reasons(), func(r policy.ReasonInfo) string { return string(r.Reason) })
 	if match := near.Name(name, known); match != "" {
 		return cli.Usagef("--reason: unknown reason %q; did you mean %s?", name, match)
 	}
@@ -86,13 +84,7 @@ func unknownReason(name string) error {
 }
 
 // TypeNames lists the types of audit events.
-func TypeNames() []string {
-	var names []string
-	for _, t := range audit.Types() {
-		names = append(names, string(t))
-	}
-	return names
-}
+func TypeNames() []string { return lists.Texts(audit.Types()) }
 
 // match parses a line and reports whether it matches. A line that is not an event does not match; err says why.
 func (f *eventFilter) match(line []byte) (e audit.Event, wanted bool, err error) {

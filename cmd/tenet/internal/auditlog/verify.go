@@ -17,6 +17,7 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/lists"
 )
 
 func verifyCommand(a *cli.App) *cobra.Command {
@@ -247,11 +248,7 @@ func headsOf(ctx context.Context, log *open.AuditLog) ([]audit.Head, error) {
 	if !r.Intact() {
 		return nil, fmt.Errorf("the log is not intact, so its heads prove nothing: %s", found(log, r.Faults[0], &audit.VerifyOptions{}))
 	}
-	heads := make([]audit.Head, len(r.Chains))
-	for i, c := range r.Chains {
-		heads[i] = c.Head
-	}
-	return heads, nil
+	return lists.Map(r.Chains, func(c audit.ChainReport) audit.Head { return c.Head }), nil
 }
 
 // readKey reads a PEM file that holds an Ed25519 key.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/printable"
 )
 
@@ -45,11 +46,7 @@ func (a argument) Format(s fmt.State, verb rune) {
 
 // Joined is [strings.Join] for Safe.
 func Joined(parts []Safe, between string) Safe {
-	list := make([]string, len(parts))
-	for i, p := range parts {
-		list[i] = string(p)
-	}
-	return Safe(strings.Join(list, between))
+	return Safe(strings.Join(lists.Texts(parts), between))
 }
 
 // sentences splits an error made by errors.Join, so that each part is printed on a line of its own.

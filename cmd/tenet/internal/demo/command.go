@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policyfile"
 )
 
@@ -108,9 +109,5 @@ func tally[K ~string](counts map[K]int) string {
 	names := slices.SortedFunc(maps.Keys(counts), func(x, y K) int {
 		return cmp.Or(counts[y]-counts[x], cmp.Compare(x, y))
 	})
-	parts := make([]string, len(names))
-	for i, name := range names {
-		parts[i] = fmt.Sprintf("%s %d", name, counts[name])
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(lists.Map(names, func(name K) string { return fmt.Sprintf("%s %d", name, counts[name]) }), ", ")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
@@ -89,10 +90,7 @@ func redrivesListCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list := make([]api.Redrive, len(found))
-			for i, r := range found {
-				list[i] = api.NewRedriveState(r)
-			}
+			list := lists.Map(found, api.NewRedriveState)
 			return a.Print(*form, list, cli.AsTable("ID\tSTATE\tPHASE\tTOTAL\tRELEASED\tCOMPLETED\tDEAD\tFILTER", list, func(r api.Redrive) []any {
 				return []any{r.ID, r.State, r.Phase, r.Total, r.Released, r.Completed, r.Dead, cli.OneLine(r.Filter)}
 			}))

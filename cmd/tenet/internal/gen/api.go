@@ -16,6 +16,7 @@ import (
 
 	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/server"
 )
 
@@ -180,11 +181,7 @@ func (s apiSchema) text() string {
 		name := s.Ref[strings.LastIndex(s.Ref, "/")+1:]
 		return fmt.Sprintf("[%s](#%s)", name, strings.ToLower(name))
 	case len(s.Enum) > 0:
-		var values []string
-		for _, v := range s.Enum {
-			values = append(values, fmt.Sprintf("`%v`", v))
-		}
-		return strings.Join(values, ", ")
+		return strings.Join(lists.Map(s.Enum, func(v any) string { return fmt.Sprintf("`%v`", v) }), ", ")
 	case kind == "array" && s.Items != nil:
 		return "list of " + s.Items.text()
 	case s.Format != "" && kind == "string":

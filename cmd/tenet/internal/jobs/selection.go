@@ -12,6 +12,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
@@ -152,11 +153,7 @@ func (c *change) filter(text string) (f job.Filter, err error) {
 
 // joined lists states.
 func joined(states []job.State, between string) string {
-	texts := make([]string, len(states))
-	for i, s := range states {
-		texts[i] = string(s)
-	}
-	return strings.Join(texts, between)
+	return strings.Join(lists.Texts(states), between)
 }
 
 // outcomes counts the outcomes of requested cancellations. If waits is set, it waits for the running jobs to end. If it

@@ -17,6 +17,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/job"
@@ -238,11 +239,7 @@ func (f *settingFlags) faults(err error) string {
 	if !ok {
 		return err.Error()
 	}
-	var texts []string
-	for _, v := range invalid.Violations {
-		texts = append(texts, f.fault(v))
-	}
-	return strings.Join(texts, "; ")
+	return strings.Join(lists.Map(invalid.Violations, f.fault), "; ")
 }
 
 func (f *settingFlags) fault(v policy.Violation) string {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tenetdev/tenet/internal/lists"
 )
 
 // Fidelity is how well a policy says what a field of the input says.
@@ -108,9 +110,5 @@ func (r *reader) err(what string) error {
 	if len(r.faults) == 0 {
 		return nil
 	}
-	lines := make([]string, len(r.faults))
-	for i, n := range r.faults {
-		lines[i] = n.String()
-	}
-	return fmt.Errorf("%s: %s", what, strings.Join(lines, "; "))
+	return fmt.Errorf("%s: %s", what, strings.Join(lists.Map(r.faults, Note.String), "; "))
 }

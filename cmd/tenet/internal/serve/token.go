@@ -15,6 +15,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/policystore"
@@ -118,10 +119,7 @@ func withKeeper(ctx context.Context, a *cli.App, o open.Options, f func(keeper) 
 
 // scopesOf checks scopes of a flag.
 func scopesOf(flag string, names []string) (list []policystore.Scope, err error) {
-	var known []string
-	for _, s := range policystore.Scopes() {
-		known = append(known, string(s))
-	}
+	known := lists.Texts(policystore.Scopes())
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			return nil, cli.Usagef("--%s: unknown scope %q; the scopes are %s", flag, name, strings.Join(known, ", "))

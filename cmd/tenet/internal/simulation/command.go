@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/internal/files"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/simulate"
 )
 
@@ -96,11 +97,7 @@ func write(w io.Writer, r *simulate.Report) {
 	for _, t := range r.Tables() {
 		cli.Fprintln(w)
 		cli.Table(w, strings.Join(t.Head, "\t"), t.Rows, func(row []string) []any {
-			cells := make([]any, len(row))
-			for i, cell := range row {
-				cells[i] = cell
-			}
-			return cells
+			return lists.Map(row, func(cell string) any { return cell })
 		})
 	}
 }

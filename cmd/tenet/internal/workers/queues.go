@@ -14,6 +14,7 @@ import (
 	execjob "github.com/tenetdev/tenet/adapter/exec"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -110,11 +111,8 @@ func queuesOf(f *workerFlags, set *policy.Set) (map[string]int, error) {
 }
 
 func listQueues(queues map[string]int) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(queues)) {
-		parts = append(parts, fmt.Sprintf("%s=%d", name, queues[name]))
-	}
-	return strings.Join(parts, ", ")
+	size := func(name string) string { return fmt.Sprintf("%s=%d", name, queues[name]) }
+	return strings.Join(lists.Map(slices.Sorted(maps.Keys(queues)), size), ", ")
 }
 
 // warnUnserved warns of queues with jobs that this worker does not serve.
