@@ -26,8 +26,7 @@ of the policy that decided it. With --policy, also the file and line of that fie
 		Example: "  tenet audit explain audit.jsonl 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --policy policies.yaml",
 	}
 	file := cli.DocumentFlag(cmd)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		url, id := open.LogArgument(args)
 		if url != "" && !looksLikeLog(url) && looksLikeLog(id) {
 			url, id = id, url
@@ -50,7 +49,7 @@ of the policy that decided it. With --policy, also the file and line of that fie
 			if story.Unreadable > 0 {
 				a.Warn("%s: lines that are not events were left out: %d; run tenet audit verify to see whether they were changed", log.Name, story.Unreadable)
 			}
-			return a.Print(*form, story, func(w io.Writer) { writeStory(a, w, story) })
+			return a.Print(form, story, func(w io.Writer) { writeStory(a, w, story) })
 		})
 	})
 }

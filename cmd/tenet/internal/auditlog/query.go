@@ -112,8 +112,7 @@ func queryCommand(a *cli.App) *cobra.Command {
 	var f eventFilter
 	f.add(cmd)
 	limit := cmd.Flags().Int("limit", 0, "print no more than this many (default: all)")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		if err := f.prepare(); err != nil {
 			return err
 		}
@@ -121,7 +120,7 @@ func queryCommand(a *cli.App) *cobra.Command {
 			return cli.Usagef("--limit %d: write a positive number, or 0 for all", *limit)
 		}
 		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {
-			p := eventPrinter{app: a, form: *form}
+			p := eventPrinter{app: a, form: form}
 			var left unreadable
 			defer func() { warnUnreadable(a, log, &left) }()
 			err := log.Read(cmd.Context(), "", func(_ string, line []byte) error {
@@ -160,16 +159,15 @@ that an SQLite file has been replaced by another one.`,
 	f.add(cmd)
 	n := cmd.Flags().IntP("lines", "n", 10, "how many existing events to print")
 	follow := cmd.Flags().BoolP("follow", "f", true, "wait for more")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		if *n < 0 {
 			return cli.Usagef("-n %d: write 0 or more", *n)
 		}
 		if err := f.prepare(); err != nil {
 			return err
 		}
-		p := eventPrinter{app: a, form: *form}
-		if *follow && (*form == cli.FormJSON || *form == cli.FormYAML) {
+		p := eventPrinter{app: a, form: form}
+		if *follow && (form == cli.FormJSON || form == cli.FormYAML) {
 			p.form = cli.FormJSONL // an endless list never closes
 		}
 		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {

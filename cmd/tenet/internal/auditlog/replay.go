@@ -37,8 +37,7 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 	partial := cmd.Flags().Bool("allow-partial", false, "exit with 0 even if some decisions could not be recomputed")
 	cli.ExplicitFlags(cmd, "policy")
 	limit := cmd.Flags().Int("limit", 20, "how many divergences to list")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		if *limit < 1 {
 			return cli.Usagef("--limit %d: write a number above 0", *limit)
 		}
@@ -51,13 +50,13 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 				if err != nil {
 					return err
 				}
-				return a.Print(*form, r, func(w io.Writer) { writeWhatIf(w, r) })
+				return a.Print(form, r, func(w io.Writer) { writeWhatIf(w, r) })
 			}
 			r, err := audit.Replay(cmd.Context(), log, audit.ReplayOptions{Limit: *limit})
 			if err != nil {
 				return err
 			}
-			if err := a.Print(*form, r, func(w io.Writer) { writeReplayed(a, w, r) }); err != nil {
+			if err := a.Print(form, r, func(w io.Writer) { writeReplayed(a, w, r) }); err != nil {
 				return err
 			}
 			switch {
@@ -135,8 +134,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 		Example: "  tenet audit stats audit.jsonl\n  tenet audit stats audit.jsonl --alert 'rate>100/min' --alert 'success_rate<0.9'",
 	}
 	exprs := cmd.Flags().StringArray("alert", nil, "threshold such as 'rate>100/min'; may be repeated")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		var alerts []audit.Alert
 		for _, text := range *exprs {
 			alert, err := audit.ParseAlert(text)
@@ -154,7 +152,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 			for _, alert := range alerts {
 				r.Alerts = append(r.Alerts, report.Check(alert)...)
 			}
-			if err := a.Print(*form, r, func(w io.Writer) { writeStats(w, report) }); err != nil {
+			if err := a.Print(form, r, func(w io.Writer) { writeStats(w, report) }); err != nil {
 				return err
 			}
 			if report.Lines > 0 && report.Unreadable == report.Lines {

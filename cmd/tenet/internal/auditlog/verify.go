@@ -40,8 +40,7 @@ Exit code 1: the log has faults.`,
 	cmd.Flags().StringArrayVar(&f.heads, "head", nil, "a head that the log must contain: a hash, or a file written by audit head; may be repeated")
 	cmd.Flags().StringVar(&f.after, "after", "", "file with the heads at which this part of the log begins, if its earlier part is kept elsewhere: written by audit head, or the .heads.json beside a rotated log")
 	cmd.Flags().StringVar(&f.trust, "trust", "", "public key (PEM, Ed25519) that files of heads must be signed with")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		o, err := f.options(cmd.Context(), a)
 		if err != nil {
 			return err
@@ -55,7 +54,7 @@ Exit code 1: the log has faults.`,
 			for i, f := range r.Faults {
 				v.Faults[i] = found(log, f, &o)
 			}
-			if err := a.Print(*form, v, func(w io.Writer) { writeVerified(a, w, &v) }); err != nil {
+			if err := a.Print(form, v, func(w io.Writer) { writeVerified(a, w, &v) }); err != nil {
 				return err
 			}
 			switch {
@@ -211,8 +210,7 @@ Keys are PEM files, created for example by: openssl genpkey -algorithm ed25519 -
 		Example: "  tenet audit head audit.jsonl > heads.json\n  tenet audit head audit.jsonl --sign key.pem > heads.json",
 	}
 	sign := cmd.Flags().String("sign", "", "private key (PEM, Ed25519) to sign the heads with")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		var key ed25519.PrivateKey
 		if *sign != "" {
 			var err error
@@ -229,10 +227,10 @@ Keys are PEM files, created for example by: openssl genpkey -algorithm ed25519 -
 			if err != nil {
 				return err
 			}
-			if *form == cli.FormText {
-				*form = cli.FormJSON
+			if form == cli.FormText {
+				form = cli.FormJSON
 			}
-			return a.Print(*form, signed, nil)
+			return a.Print(form, signed, nil)
 		})
 	})
 }

@@ -30,6 +30,12 @@ func OutputFlag(cmd *cobra.Command) *string {
 	return &form
 }
 
+// WithOutput is [WithRun] for a command with -o, whose value it passes on.
+func WithOutput(cmd *cobra.Command, run func(cmd *cobra.Command, args []string, form string) error) *cobra.Command {
+	form := OutputFlag(cmd)
+	return WithRun(cmd, func(cmd *cobra.Command, args []string) error { return run(cmd, args, *form) })
+}
+
 // Print prints a result to stdout in a format: text writes it as text, and v is encoded in the others.
 func (a *App) Print(form string, v any, text func(w io.Writer)) error {
 	var out bytes.Buffer

@@ -26,10 +26,9 @@ func (a *App) versionCommand() *cobra.Command {
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Example: "  tenet version\n  tenet version -o json",
 	}
-	form := OutputFlag(cmd)
-	return WithRun(cmd, func(*cobra.Command, []string) error {
+	return WithOutput(cmd, func(_ *cobra.Command, _ []string, form string) error {
 		v := VersionOf()
-		return a.Print(*form, v, func(w io.Writer) { Fprintln(w, v) })
+		return a.Print(form, v, func(w io.Writer) { Fprintln(w, v) })
 	})
 }
 

@@ -27,22 +27,21 @@ numbers, hexadecimal strings, UUIDs and quoted texts count as one.`,
 	hidden := jobs.SecretFlags(cmd)
 	after := cmd.Flags().String("after", "", "only jobs after this ID")
 	limit := cmd.Flags().Int("limit", 100, "maximum number of jobs; 0 is all; groups always count all jobs")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) error {
 		f, err := filter.Filter(job.Dead)
 		if err != nil {
 			return err
 		}
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			if !*grouped {
-				return jobs.Print(cmd.Context(), a, s, jobs.Listing{Filter: f, Hidden: hidden, After: *after, Limit: *limit, Form: *form})
+				return jobs.Print(cmd.Context(), a, s, jobs.Listing{Filter: f, Hidden: hidden, After: *after, Limit: *limit, Form: form})
 			}
 			groups := errorGroups{}
 			if err := jobs.EachJob(cmd.Context(), s, jobs.Range{Filter: f, After: *after}, func(r *job.Record) bool { groups.add(r); return true }); err != nil {
 				return err
 			}
 			list := groups.list()
-			return a.Print(*form, list, cli.AsTable("COUNT\tFIRST SEEN\tLAST SEEN\tSAMPLE\tERROR", list, func(g errorGroup) []any {
+			return a.Print(form, list, cli.AsTable("COUNT\tFIRST SEEN\tLAST SEEN\tSAMPLE\tERROR", list, func(g errorGroup) []any {
 				return []any{g.Count, cli.Clock(g.FirstSeen), cli.Clock(g.LastSeen), g.SampleID, cli.OneLine(g.Fingerprint)}
 			}))
 		})
@@ -60,12 +59,11 @@ func purgeCommand(a *cli.App) *cobra.Command {
 	store, filter, audit := open.JobsFlag(cmd), jobs.AddFilterFlags(cmd), recording.OperatorFlag(cmd)
 	cmd.Flags().BoolVar(&b.DryRun, "dry-run", false, "count the jobs without removing them")
 	cmd.Flags().BoolVar(&b.Yes, "yes", false, "do not ask")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) (err error) {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) (err error) {
 		if b.Filter, err = filter.Filter(job.Dead); err != nil {
 			return err
 		}
-		b.Audit, b.Form = *audit, *form
+		b.Audit, b.Form = *audit, form
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error { return b.Run(cmd.Context(), a, s) })
 	})
 }

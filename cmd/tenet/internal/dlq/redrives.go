@@ -80,8 +80,7 @@ func redrivesListCommand(a *cli.App) *cobra.Command {
 	store := open.JobsFlag(cmd)
 	active := cmd.Flags().Bool("active", false, "only redrives that are not over, or whose released jobs have not all ended")
 	limit := cmd.Flags().Int("limit", 100, "maximum number of redrives, from 1 to 1000")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) error {
 		if *limit < 1 || *limit > 1000 {
 			return cli.Usagef("--limit %d: write a number from 1 to 1000", *limit)
 		}
@@ -91,7 +90,7 @@ func redrivesListCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			list := lists.Map(found, api.NewRedriveState)
-			return a.Print(*form, list, cli.AsTable("ID\tSTATE\tPHASE\tTOTAL\tRELEASED\tCOMPLETED\tDEAD\tFILTER", list, func(r api.Redrive) []any {
+			return a.Print(form, list, cli.AsTable("ID\tSTATE\tPHASE\tTOTAL\tRELEASED\tCOMPLETED\tDEAD\tFILTER", list, func(r api.Redrive) []any {
 				return []any{r.ID, r.State, r.Phase, r.Total, r.Released, r.Completed, r.Dead, cli.OneLine(r.Filter)}
 			}))
 		})
@@ -113,14 +112,13 @@ func redriveInspectCommand(a *cli.App) *cobra.Command {
 		Example: "  tenet redrives inspect 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --store sqlite:jobs.db",
 	}
 	store := open.JobsFlag(cmd)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			r, err := redrive(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}
-			return printRedrive(a, *form, r)
+			return printRedrive(a, form, r)
 		})
 	})
 }
@@ -156,8 +154,7 @@ func redriveRateCommand(a *cli.App) *cobra.Command {
 func redriveChange(a *cli.App, cmd *cobra.Command, change func(args []string) (job.RedriveChange, error)) *cobra.Command {
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		c, err := change(args)
 		if err != nil {
 			return err
@@ -173,7 +170,7 @@ func redriveChange(a *cli.App, cmd *cobra.Command, change func(args []string) (j
 				return err
 			}
 			if *dryRun {
-				return printRedrive(a, *form, after)
+				return printRedrive(a, form, after)
 			}
 			if err := recording.Put(cmd.Context(), a, *log, operation.OnRedriveChange(before, after, c)); err != nil {
 				return err
@@ -185,7 +182,7 @@ func redriveChange(a *cli.App, cmd *cobra.Command, change func(args []string) (j
 			if err != nil {
 				return err
 			}
-			return printRedrive(a, *form, r)
+			return printRedrive(a, form, r)
 		})
 	})
 }

@@ -66,8 +66,7 @@ ended died again.`,
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "run the redrive and wait until it ends")
 	cmd.Flags().BoolVar(&f.DryRun, "dry-run", false, "count the jobs without changing them")
 	cmd.Flags().BoolVar(&f.Yes, "yes", false, "do not ask before running all dead jobs again")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, ids []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, ids []string, form string) error {
 		for _, name := range []string{"rate", "canary", "stop-at", "stop-least", "max-pending"} {
 			if flag := cmd.Flags().Lookup(name); flag.Changed && (flag.Value.String() == "" || flag.Value.String() == "0") {
 				return cli.Usagef("--%s %q: write a value above 0, or leave the flag out", name, flag.Value)
@@ -84,7 +83,7 @@ ended died again.`,
 			return cli.Usagef("name the jobs either as arguments or in --filter")
 		}
 		f.Filter.IDs = slices.Compact(slices.Sorted(slices.Values(append(f.Filter.IDs, ids...))))
-		if f.Audit, f.Form = *audit, *form; len(ids) == 0 && !filter.Any() {
+		if f.Audit, f.Form = *audit, form; len(ids) == 0 && !filter.Any() {
 			f.Question = "Run all jobs of the dead-letter queue again (%s)?"
 		}
 		if f.wait && f.planFlags == (planFlags{}) {

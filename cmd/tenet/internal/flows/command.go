@@ -47,8 +47,7 @@ func listCommand(a *cli.App) *cobra.Command {
 	}
 	url := open.JobsFlag(cmd)
 	limit := cmd.Flags().Int("limit", 100, "maximum number of flows; 0 for all")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) error {
 		if *limit < 0 {
 			return cli.Usagef("--limit %d: write 0 or more", *limit)
 		}
@@ -57,7 +56,7 @@ func listCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, list, cli.AsTable("FLOW\tSTATE\tJOBS\tOPEN\tCOMPLETED\tDEAD\tCANCELLED\tCREATED", list, func(f api.Flow) []any {
+			return a.Print(form, list, cli.AsTable("FLOW\tSTATE\tJOBS\tOPEN\tCOMPLETED\tDEAD\tCANCELLED\tCREATED", list, func(f api.Flow) []any {
 				return []any{cli.OneLine(f.ID), f.State, f.Jobs, f.Open, f.Completed, f.Dead, f.Cancelled, cli.Clock(f.CreatedAt)}
 			}))
 		})
@@ -111,8 +110,7 @@ func inspectCommand(a *cli.App) *cobra.Command {
 	}
 	url := open.JobsFlag(cmd)
 	limit := cmd.Flags().Int("limit", 1000, "maximum number of jobs to show; 0 for all")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		if *limit < 0 {
 			return cli.Usagef("--limit %d: write 0 or more", *limit)
 		}
@@ -121,7 +119,7 @@ func inspectCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return missing(args[0], err)
 			}
-			return a.Print(*form, f, func(w io.Writer) { f.write(w) })
+			return a.Print(form, f, func(w io.Writer) { f.write(w) })
 		})
 	})
 }
@@ -199,8 +197,7 @@ func (c change) command(a *cli.App) *cobra.Command {
 		cmd.Example += " --yes"
 		yes = cmd.Flags().Bool("yes", false, "do not ask")
 	}
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *url}, func(s open.JobStore) error {
 			status, err := s.Flow(cmd.Context(), args[0])
 			if err != nil {
@@ -229,7 +226,7 @@ func (c change) command(a *cli.App) *cobra.Command {
 					return err
 				}
 			}
-			return a.Print(*form, out, func(w io.Writer) { cli.Fprintf(w, "%s %s\n", cli.Count(out.Changed, "job"), verb) })
+			return a.Print(form, out, func(w io.Writer) { cli.Fprintf(w, "%s %s\n", cli.Count(out.Changed, "job"), verb) })
 		})
 	})
 }

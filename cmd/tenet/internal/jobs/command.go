@@ -79,15 +79,14 @@ the ID of its last line to --after.
 	hidden := SecretFlags(cmd)
 	after := cmd.Flags().String("after", "", "only jobs after this ID")
 	limit := cmd.Flags().Int("limit", 100, "maximum number of jobs; 0 is all")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, terms []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, terms []string, form string) error {
 		filter.add(terms)
 		f, err := filter.Filter()
 		if err != nil {
 			return err
 		}
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
-			return Print(cmd.Context(), a, s, Listing{f, hidden, *after, *limit, *form})
+			return Print(cmd.Context(), a, s, Listing{f, hidden, *after, *limit, form})
 		})
 	})
 }
@@ -169,8 +168,7 @@ func inspectCommand(a *cli.App) *cobra.Command {
 		Example: "  tenet jobs inspect 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --store sqlite:jobs.db",
 	}
 	store, hidden, keys := open.JobsFlag(cmd), SecretFlags(cmd), open.PayloadKeysFlag(cmd)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		codec, err := open.Codec(cmd.Context(), a, *keys, func() *policy.Set { return nil })
 		if err != nil {
 			return err
@@ -189,7 +187,7 @@ func inspectCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			known := *hidden.hide(r)
-			return a.Print(*form, NewJSON(&known, append([]job.Attempt{}, history...)), func(w io.Writer) {
+			return a.Print(form, NewJSON(&known, append([]job.Attempt{}, history...)), func(w io.Writer) {
 				known.WaitsFor += places
 				Write(a, w, &known, history)
 			})
@@ -277,14 +275,13 @@ func statsCommand(a *cli.App) *cobra.Command {
 		Example: "  tenet jobs stats --store sqlite:jobs.db\n  tenet jobs stats -o json",
 	}
 	store := open.JobsFlag(cmd)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) error {
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			stats, err := s.Stats(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, api.NewStats(stats), cli.AsTable("QUEUE\tWAITING\tSCHEDULED\tREADY\tRUNNING\tCOMPLETED\tDEAD\tCANCELLED\tOLDEST READY", slices.Sorted(maps.Keys(stats)), func(name string) []any {
+			return a.Print(form, api.NewStats(stats), cli.AsTable("QUEUE\tWAITING\tSCHEDULED\tREADY\tRUNNING\tCOMPLETED\tDEAD\tCANCELLED\tOLDEST READY", slices.Sorted(maps.Keys(stats)), func(name string) []any {
 				q := stats[name]
 				return []any{name, q.Waiting, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled, cli.Brief(q.OldestReady)}
 			}))

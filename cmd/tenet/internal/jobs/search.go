@@ -40,8 +40,7 @@ pass that ID to --below to go on.`,
 	cmd.Flags().StringVar(&q.Below, "below", "", "only jobs before this ID")
 	cmd.Flags().IntVar(&q.Limit, "limit", 100, "maximum number of jobs")
 	cmd.Flags().Var(cli.Duration(&q.Within), "within", "how long to search")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, terms []string) (err error) {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, terms []string, form string) (err error) {
 		filter.add(terms)
 		if q.Filter, err = filter.Filter(); err != nil {
 			return err
@@ -62,7 +61,7 @@ pass that ID to --below to go on.`,
 				out.Jobs = append(out.Jobs, NewJSON(hidden.hide(r), nil))
 			}
 			tellHowFar(a, found, q.Limit)
-			return a.Print(*form, out, func(w io.Writer) { writeTable(w, out.Jobs) })
+			return a.Print(form, out, func(w io.Writer) { writeTable(w, out.Jobs) })
 		})
 	})
 }

@@ -33,8 +33,7 @@ Ctrl-C ends the command, with exit code 0.`,
 	store := open.JobsFlag(cmd)
 	hidden := SecretFlags(cmd)
 	lines := cmd.Flags().Bool("json", false, "print JSON lines, as -o jsonl does")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, terms []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, terms []string, form string) error {
 		f, err := job.ParseFilter(strings.Join(terms, " "), time.Now())
 		if err == nil {
 			err = job.CheckWatch(f)
@@ -42,8 +41,8 @@ Ctrl-C ends the command, with exit code 0.`,
 		if err != nil {
 			return cli.AsUsage(err)
 		}
-		p := &eventPrinter{app: a, form: *form, hidden: hidden}
-		if *lines || slices.Contains([]string{cli.FormJSON, cli.FormYAML}, *form) {
+		p := &eventPrinter{app: a, form: form, hidden: hidden}
+		if *lines || slices.Contains([]string{cli.FormJSON, cli.FormYAML}, form) {
 			p.form = cli.FormJSONL // an endless list never closes
 		}
 		err = open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {

@@ -40,8 +40,7 @@ their order through a retry; WAITING counts the jobs that wait for a place.`,
 	}
 	store := open.JobsFlag(cmd)
 	buckets := cmd.Flags().IntP("number", "n", 5, "buckets to list of each limit")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) error {
 		if *buckets < 0 || *buckets > 1000 {
 			return cli.Usagef("--number %d: write a number between 0 and 1000", *buckets)
 		}
@@ -58,7 +57,7 @@ their order through a retry; WAITING counts the jobs that wait for a place.`,
 				}
 				list = append(list, api.NewLimit(l, use))
 			}
-			return a.Print(*form, list, func(w io.Writer) { table(w, list) })
+			return a.Print(form, list, func(w io.Writer) { table(w, list) })
 		})
 	})
 }
@@ -157,8 +156,7 @@ documents apply again.`,
 	})
 	dryRun := flags.Bool("dry-run", false, "print what would be done, without doing it")
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		if flags.Changed("key") && (len(f.key) == 0 || slices.Contains(f.key, "")) {
 			return cli.Usagef("--key: a field is empty; write queue, type, meta.NAME or payload.FIELD, or leave the flag out for one bucket")
 		}
@@ -198,7 +196,7 @@ documents apply again.`,
 				}
 			}
 			shown := api.NewLimit(after, job.LimitUse{})
-			return a.Print(*form, shown, func(w io.Writer) {
+			return a.Print(form, shown, func(w io.Writer) {
 				cli.Fprintf(w, "%s %s %s\n", setting.LimitName, verb, bound(shown.InForce))
 			})
 		})

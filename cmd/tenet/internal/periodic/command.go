@@ -159,14 +159,13 @@ func periodicListCommand(a *cli.App) *cobra.Command {
 		Example: "  tenet periodic list --file nightly.yaml\n  tenet periodic list --file nightly.yaml --store sqlite:jobs.db",
 	}
 	store, file, hidden := open.JobsFlag(cmd), fileFlag(cmd), jobs.SecretFlags(cmd)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) error {
 		show := func(s open.JobStore) error {
 			list, err := merged(cmd.Context(), a, *file, s)
 			if err != nil {
 				return err
 			}
-			return printList(a, list, hidden, *form)
+			return printList(a, list, hidden, form)
 		}
 		server, err := open.Target(cmd.Context())
 		switch {
@@ -214,8 +213,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 	}
 	store, file, log, hidden := open.JobsFlag(cmd), fileFlag(cmd), recording.OperatorFlag(cmd), jobs.SecretFlags(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be enqueued, without storing it")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			list, err := merged(cmd.Context(), a, *file, s)
 			if err != nil {
@@ -230,7 +228,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			if *dryRun {
-				return a.Print(*form, entry.Job, func(w io.Writer) { cli.Fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
+				return a.Print(form, entry.Job, func(w io.Writer) { cli.Fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
 			}
 			request := list[i].Request
 			queue := cmp.Or(request.Queue, job.DefaultQueue)
@@ -247,7 +245,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Unprinted("job "+receipt.ID+" is stored", a.Print(*form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) }))
+			return cli.Unprinted("job "+receipt.ID+" is stored", a.Print(form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) }))
 		})
 	})
 }

@@ -180,8 +180,7 @@ func periodicCheckCommand(a *cli.App) *cobra.Command {
 		Long:    "Read files of periodic jobs and report every fault with its place. The file - is stdin. Exits with 3 if a file is\ninvalid.",
 		Example: "  tenet periodic check nightly.yaml",
 	}
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, files []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, files []string, form string) error {
 		results, invalid := make([]periodicCheck, 0, len(files)), false
 		for _, path := range files {
 			text, err := a.ReadFile(cmd.Context(), path)
@@ -199,7 +198,7 @@ func periodicCheckCommand(a *cli.App) *cobra.Command {
 			}
 			results, invalid = append(results, r), invalid || !r.Valid
 		}
-		err := a.Print(*form, results, func(w io.Writer) {
+		err := a.Print(form, results, func(w io.Writer) {
 			for _, r := range results {
 				if r.Valid {
 					cli.Fprintf(w, "%s: %s, %s\n", r.File, a.Paint(a.Stdout, cli.Green, "valid"), cli.Count(len(r.Names), "periodic job"))

@@ -38,8 +38,7 @@ Exits with 3 if a document is invalid, and with 5 if one has no pipelines.`,
 		Example: "  tenet pipeline check policies.yaml\n  tenet pipeline check policies.yaml -o json",
 	}
 	file := cli.DocumentFlag(cmd)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, files []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, files []string, form string) error {
 		if len(files) == 0 && *file != "" {
 			files = []string{*file}
 		}
@@ -71,7 +70,7 @@ Exits with 3 if a document is invalid, and with 5 if one has no pipelines.`,
 		if len(files) == 1 {
 			shown = results[0]
 		}
-		return errors.Join(a.Print(*form, shown, func(w io.Writer) {
+		return errors.Join(a.Print(form, shown, func(w io.Writer) {
 			for _, r := range results {
 				r.describe(w)
 			}

@@ -45,8 +45,7 @@ A value beyond a limit is a warning, because it is clamped. So is a classifier o
 register; the warning names the package that has it. The file - is stdin. Exits with 3 if a document is invalid.`,
 		Example: "  tenet policy check policies.yaml\n  tenet policy check -o json *.yaml",
 	}
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, files []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, files []string, form string) error {
 		results := make([]checkResult, 0, len(files))
 		invalid := false
 		for _, file := range files {
@@ -57,7 +56,7 @@ register; the warning names the package that has it. The file - is stdin. Exits 
 			invalid = invalid || !r.Valid
 			results = append(results, r)
 		}
-		err := a.Print(*form, results, func(w io.Writer) { writeChecks(a, w, results) })
+		err := a.Print(form, results, func(w io.Writer) { writeChecks(a, w, results) })
 		if err == nil && invalid {
 			err = cli.Exit(cli.ExitInvalid)
 		}
@@ -136,8 +135,7 @@ use tenet run --dry-run.`,
 		Example: "  tenet policy show user-service.GetUser --policy policies.yaml\n  tenet policy show job/emails.email:send --policy policies.yaml -o json",
 	}
 	file := cli.DocumentFlag(cmd)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		document, p, err := find(cmd.Context(), a, *file, args[0])
 		if err != nil {
 			return err
@@ -146,7 +144,7 @@ use tenet run --dry-run.`,
 		if r.Clamped == nil {
 			r.Clamped = []string{}
 		}
-		return a.Print(*form, r, func(w io.Writer) { Describe(a, w, p, document) })
+		return a.Print(form, r, func(w io.Writer) { Describe(a, w, p, document) })
 	})
 }
 
@@ -179,10 +177,9 @@ func schemaCommand(a *cli.App) *cobra.Command {
 		Long:    "Print the JSON Schema (draft 2020-12) of policy documents, for editors and other checkers.",
 		Example: "  tenet policy schema > tenet.schema.json",
 	}
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(*cobra.Command, []string) error {
+	return cli.WithOutput(cmd, func(_ *cobra.Command, _ []string, form string) error {
 		schema := policyfile.Schema()
-		return a.Print(*form, json.RawMessage(schema), func(w io.Writer) { cli.Fprintln(w, cli.Safe(strings.TrimSpace(string(schema)))) })
+		return a.Print(form, json.RawMessage(schema), func(w io.Writer) { cli.Fprintln(w, cli.Safe(strings.TrimSpace(string(schema)))) })
 	})
 }
 
@@ -199,14 +196,13 @@ func catalogCommand(a *cli.App) *cobra.Command {
 		Long:    "List the operation categories that policies can take their defaults from (category: NATS_PUBLISH).",
 		Example: "  tenet policy catalog\n  tenet policy catalog -o jsonl",
 	}
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(*cobra.Command, []string) error {
+	return cli.WithOutput(cmd, func(_ *cobra.Command, _ []string, form string) error {
 		rows := make([]catalogResult, 0, len(policy.Categories()))
 		for _, c := range policy.Categories() {
 			r, _ := c.Policy()
 			rows = append(rows, catalogResult{c, c.Code(), r})
 		}
-		return a.Print(*form, rows, cli.AsTable("category\tcode\tattempts\tbackoff\tcap\ttimeout\tjitter", rows, func(row catalogResult) []any {
+		return a.Print(form, rows, cli.AsTable("category\tcode\tattempts\tbackoff\tcap\ttimeout\tjitter", rows, func(row catalogResult) []any {
 			r := row.Retry
 			return []any{row.Category, row.Code, r.MaxAttempts, r.InitialBackoff, r.MaxBackoff, r.TimeoutPerAttempt, fmt.Sprintf("%s %g", r.Jitter, r.JitterFactor)}
 		}))
@@ -219,12 +215,11 @@ func limitsCommand(a *cli.App) *cobra.Command {
 		Long:    "List the built-in limits and defaults of calls, of the commands that tenet run starts, of jobs and of pipeline steps. A\ndocument may tighten them; its limits of calls apply to commands too.",
 		Example: "  tenet policy limits\n  tenet policy limits -o yaml",
 	}
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(*cobra.Command, []string) error {
+	return cli.WithOutput(cmd, func(_ *cobra.Command, _ []string, form string) error {
 		run := CommandLimits()
 		run.Surface = "run"
 		rows := []policy.Limits{policy.CallLimits(), run, policy.JobLimits(), policy.StepLimits()}
-		return a.Print(*form, rows, func(w io.Writer) { writeLimits(w, rows) })
+		return a.Print(form, rows, func(w io.Writer) { writeLimits(w, rows) })
 	})
 }
 

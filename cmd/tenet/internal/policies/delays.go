@@ -39,8 +39,7 @@ longest possible total, the expected total is the mean over all seeds.`,
 	file := cli.DocumentFlag(cmd)
 	seed := cmd.Flags().Uint64("seed", 0, "seed of the jitter")
 	n := cmd.Flags().IntP("count", "n", 0, "number of retries to show (default: all that the policy allows)")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		if cmd.Flags().Changed("count") && (*n < 1 || *n > maxDelays) {
 			return cli.Usagef("-n: %d is not between 1 and %d", *n, maxDelays)
 		}
@@ -54,7 +53,7 @@ longest possible total, the expected total is the mean over all seeds.`,
 		for i, d := range s.delays {
 			r.Delays[i] = cli.Seconds(d)
 		}
-		return a.Print(*form, r, func(w io.Writer) { s.draw(a, w) })
+		return a.Print(form, r, func(w io.Writer) { s.draw(a, w) })
 	})
 }
 

@@ -35,8 +35,7 @@ attempts they took. The recorded means are all three numbers. Only calls of the 
 	file := cli.DocumentFlag(cmd)
 	log := cmd.Flags().String("audit", "", "audit log, a URL or a file, in place of a graph")
 	svg := cmd.Flags().String("svg", "", "also draw the graph into this SVG file")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) error {
 		switch {
 		case (*graphFile == "") == (*log == ""):
 			return cli.Usagef("name either a call graph with --graph FILE or an audit log with --audit URL")
@@ -56,7 +55,7 @@ attempts they took. The recorded means are all three numbers. Only calls of the 
 				return err
 			}
 		}
-		return a.Print(*form, m, func(w io.Writer) { writeMap(w, m) })
+		return a.Print(form, m, func(w io.Writer) { writeMap(w, m) })
 	})
 }
 

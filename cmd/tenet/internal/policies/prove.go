@@ -29,8 +29,7 @@ accept. Notes only state numbers. The file - is stdin.`,
 	graphFile := cmd.Flags().String("graph", "", "call graph whose edges name keys of the document; - is stdin")
 	sarif := cmd.Flags().String("sarif", "", "also write the findings to this file as SARIF 2.1.0")
 	all := cmd.Flags().Bool("all", false, "also print the properties that hold; JSON always has them")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		document, err := a.Load(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -46,7 +45,7 @@ accept. Notes only state numbers. The file - is stdin.`,
 		if err := writeSARIF(*sarif, findings); err != nil {
 			return err
 		}
-		if err := a.Print(*form, findings, func(w io.Writer) { writeFindings(a, w, findings, *all) }); err != nil {
+		if err := a.Print(form, findings, func(w io.Writer) { writeFindings(a, w, findings, *all) }); err != nil {
 			return err
 		}
 		if len(prove.Violations(findings)) > 0 {

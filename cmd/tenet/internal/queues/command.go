@@ -53,14 +53,13 @@ func queuesListCommand(a *cli.App) *cobra.Command {
 		Example: "  tenet queues list --store sqlite:jobs.db",
 	}
 	store := open.JobsFlag(cmd)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) error {
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			list, err := queues(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, list, cli.AsTable("QUEUE\tREADY\tRUNNING\tPAUSED\tUNTIL\tBY\tREASON\tCONCURRENCY\tSET BY", list, func(q queueJSON) []any {
+			return a.Print(form, list, cli.AsTable("QUEUE\tREADY\tRUNNING\tPAUSED\tUNTIL\tBY\tREASON\tCONCURRENCY\tSET BY", list, func(q queueJSON) []any {
 				paused := "no"
 				if q.Paused {
 					paused = "yes"
@@ -169,8 +168,7 @@ func knownQueue(ctx context.Context, s open.JobStore, name string) error {
 func queueCommand(a *cli.App, cmd *cobra.Command, create *bool, state func(name string) (job.QueueState, error)) *cobra.Command {
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		if args[0] == "" {
 			return cli.Usagef("the queue's name is empty")
 		}
@@ -198,7 +196,7 @@ func queueCommand(a *cli.App, cmd *cobra.Command, create *bool, state func(name 
 					return err
 				}
 			}
-			return a.Print(*form, q, func(w io.Writer) {
+			return a.Print(form, q, func(w io.Writer) {
 				switch {
 				case !q.Paused:
 					cli.Fprintf(w, "%s %s resumed\n", q.Queue, verb)

@@ -32,8 +32,7 @@ Running jobs continue if the number becomes smaller. To stop a queue, pause it.
 	}
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		x, err := parseSetting(args[0], args[1:])
 		if err != nil {
 			return err
@@ -51,7 +50,7 @@ Running jobs continue if the number becomes smaller. To stop a queue, pause it.
 			if set {
 				out.Source = sourceOperator
 			}
-			return a.Print(*form, out, func(w io.Writer) {
+			return a.Print(form, out, func(w io.Writer) {
 				if set {
 					cli.Fprintf(w, "the concurrency of %s %s to %d\n", x.Name, verb, n)
 				} else {

@@ -131,8 +131,7 @@ func recordGetCommand(a *cli.App) *cobra.Command {
 	}
 	f.add(cmd, false)
 	result := cmd.Flags().Bool("result", false, "show the stored result too; it may contain secrets")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		return f.with(cmd.Context(), a, args[0], func(_ *open.RecordStore, r idempotency.Record) error {
 			o := operation.OnRecord("idempotency.get", r)
 			if *result {
@@ -141,7 +140,7 @@ func recordGetCommand(a *cli.App) *cobra.Command {
 			if err := recording.Put(cmd.Context(), a, f.audit, o); err != nil {
 				return err
 			}
-			return a.Print(*form, shown(r, *result), func(w io.Writer) { describeRecord(w, r, *result) })
+			return a.Print(form, shown(r, *result), func(w io.Writer) { describeRecord(w, r, *result) })
 		})
 	})
 }
@@ -201,8 +200,7 @@ An audit log records the change before it is made.`,
 	ttl := open.JobTTL // the longest default of the commands that write records
 	flags.Lookup("yes").Usage = "accepted as in clear; this command never asks, because --as states the outcome"
 	flags.Var(cli.Duration(&ttl), "ttl", "how long to keep the record from now on: longer than callers and requeued jobs keep trying")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		ctx := cmd.Context()
 		s := idempotency.Settlement{State: idempotency.State(as), TTL: ttl}
 		switch {
@@ -220,7 +218,7 @@ An audit log records the change before it is made.`,
 				return cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q is %s; only an unknown outcome, or a claim that has lapsed, can be resolved", r.Key, r.State))
 			}
 			if f.dryRun {
-				return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s would be resolved as %s\n", r.Key, as) })
+				return a.Print(form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s would be resolved as %s\n", r.Key, as) })
 			}
 			o := operation.OnRecord("idempotency.resolve", r)
 			o.To = as
@@ -231,7 +229,7 @@ An audit log records the change before it is made.`,
 			if r, err = store.Get(ctx, r.ID); err != nil {
 				return err
 			}
-			return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s resolved as %s\n", r.Key, as) })
+			return a.Print(form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s resolved as %s\n", r.Key, as) })
 		})
 	})
 }
@@ -245,15 +243,14 @@ claim is live cannot be removed. An audit log records the change before it is ma
 		Example: "  tenet idempotency clear invoice-4711 --store sqlite:records.db --yes",
 	}
 	f.add(cmd, true)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		ctx := cmd.Context()
 		return f.with(ctx, a, args[0], func(store *open.RecordStore, r idempotency.Record) error {
 			if r.Live(time.Now()) {
 				return cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q is in flight until %s", r.Key, cli.Clock(r.Lease)))
 			}
 			if f.dryRun {
-				return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s (%s) would be removed\n", r.Key, r.State) })
+				return a.Print(form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s (%s) would be removed\n", r.Key, r.State) })
 			}
 			if err := a.Confirm(ctx, f.yes, "Remove the record of %s (%s), so that the next caller runs the effect again?", r.Key, r.State); err != nil {
 				return err
@@ -262,7 +259,7 @@ claim is live cannot be removed. An audit log records the change before it is ma
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s removed\n", r.Key) })
+			return a.Print(form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s removed\n", r.Key) })
 		})
 	})
 }

@@ -33,8 +33,7 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 	flags.Var(cli.OneOf(&state, string(idempotency.Unknown), string(idempotency.InFlight), string(idempotency.Completed), string(idempotency.Failed),
 		string(idempotency.Released)), "state", "only records in this state: unknown, in_flight, completed, failed or released")
 	limit := flags.Int("limit", 100, "maximum number of records; 0 is all")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) (err error) {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) (err error) {
 		ctx := cmd.Context()
 		if *limit < 0 {
 			return cli.Usagef("--limit %d: write a positive number, or 0 for all", *limit)
@@ -64,7 +63,7 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 		if more {
 			a.Note("", "only the first %d are listed; --limit 0 lists all", *limit)
 		}
-		return a.Print(*form, list, cli.AsTable("KEY\tTENANT\tOPERATION\tSTATE\tATTEMPTS\tCREATED\tLEASE\tOWNER", list, func(r api.Record) []any {
+		return a.Print(form, list, cli.AsTable("KEY\tTENANT\tOPERATION\tSTATE\tATTEMPTS\tCREATED\tLEASE\tOWNER", list, func(r api.Record) []any {
 			state := string(r.State)
 			if r.Lapsed {
 				state += " (lapsed)"

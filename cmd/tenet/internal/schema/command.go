@@ -34,8 +34,7 @@ func stepsCommand(a *cli.App, cmd *cobra.Command, d migrate.Direction) *cobra.Co
 	if d == migrate.Down {
 		yes = cmd.Flags().Bool("yes", false, "do not ask")
 	}
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) error {
 		return open.WithDatabase(cmd.Context(), a, open.Options{URL: *store, Create: d == migrate.Up, DryRun: *dryRun}, func(db open.Database) error {
 			if d == migrate.Down && !*dryRun {
 				if err := a.Confirm(cmd.Context(), *yes, "Take the tables back by one version? Jobs may be removed."); err != nil {
@@ -52,7 +51,7 @@ func stepsCommand(a *cli.App, cmd *cobra.Command, d migrate.Direction) *cobra.Co
 					list[i].SQL = ""
 				}
 			}
-			return a.Print(*form, list, func(w io.Writer) { writeSteps(w, list, *dryRun) })
+			return a.Print(form, list, func(w io.Writer) { writeSteps(w, list, *dryRun) })
 		})
 	})
 }
@@ -80,15 +79,14 @@ func migrateStatusCommand(a *cli.App) *cobra.Command {
 		Example: "  tenet migrate status --store postgres://localhost/app",
 	}
 	store := open.StoreFlag(cmd)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, _ []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) error {
 		return open.WithDatabase(cmd.Context(), a, open.Options{URL: *store}, func(db open.Database) error {
 			list, err := db.MigrationStatus(cmd.Context())
 			if err != nil {
 				return err
 			}
 			behind := slices.ContainsFunc(list, func(s migrate.Status) bool { return !s.Applied })
-			err = a.Print(*form, list, cli.AsTable("VERSION\tNAME\tAPPLIED", list, func(v migrate.Status) []any { return []any{v.Version, v.Name, cli.Clock(v.AppliedAt)} }))
+			err = a.Print(form, list, cli.AsTable("VERSION\tNAME\tAPPLIED", list, func(v migrate.Status) []any { return []any{v.Version, v.Name, cli.Clock(v.AppliedAt)} }))
 			if err == nil && behind {
 				return cli.Exit(cli.ExitThreshold)
 			}

@@ -32,8 +32,7 @@ million jobs.`,
 	store := open.StoreFlag(cmd)
 	drop := cmd.Flags().Bool("drop", false, "remove the indexes")
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be indexed then, without changing it")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, fields []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, fields []string, form string) error {
 		for _, field := range fields {
 			if _, err := job.IndexedField(field); err != nil {
 				return cli.Usagef("%w", err)
@@ -47,7 +46,7 @@ million jobs.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, indexesJSON{list}, func(w io.Writer) {
+			return a.Print(form, indexesJSON{list}, func(w io.Writer) {
 				if len(list) == 0 {
 					cli.Fprintln(w, "none")
 				}

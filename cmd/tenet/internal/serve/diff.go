@@ -38,8 +38,7 @@ the record cannot know is counted: see tenet audit replay --what-if.`,
 	log := cmd.Flags().String("audit", "", "repeat the recorded work of this log under B: a path, "+open.UseLog.Forms()+"; "+open.OfServer+" is the log of --server")
 	cli.ExplicitFlags(cmd, "audit")
 	limit := cmd.Flags().Int("limit", 20, "how many keys to list, those with the most changes first")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		if *limit < 1 {
 			return cli.Usagef("--limit %d: write a number above 0", *limit)
 		}
@@ -67,7 +66,7 @@ the record cannot know is counted: see tenet audit replay --what-if.`,
 				return err
 			}
 		}
-		return a.Print(*form, out, func(w io.Writer) { writeDifference(w, &out) })
+		return a.Print(form, out, func(w io.Writer) { writeDifference(w, &out) })
 	})
 }
 

@@ -232,8 +232,7 @@ func showCommand[T any](a *cli.App, cmd *cobra.Command, read func(*client.Docume
 // ask completes a command that asks a server and prints the answer. Its first argument, if it has any, names a document.
 func ask[T any](a *cli.App, cmd *cobra.Command, read func(context.Context, *client.Documents, []string) (T, error), write func(w io.Writer, args []string, found T)) *cobra.Command {
 	open.ServerFlags(cmd)
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		d, err := target(cmd.Context(), args...)
 		if err != nil {
 			return err
@@ -245,7 +244,7 @@ func ask[T any](a *cli.App, cmd *cobra.Command, read func(context.Context, *clie
 		case err != nil:
 			return err
 		}
-		return a.Print(*form, found, func(w io.Writer) { write(w, args, found) })
+		return a.Print(form, found, func(w io.Writer) { write(w, args, found) })
 	})
 }
 

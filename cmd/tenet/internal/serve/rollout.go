@@ -117,8 +117,7 @@ func changeRolloutCommand(a *cli.App, action client.RolloutAction, short string)
 	}
 	open.ServerFlags(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "show the rollout without changing it")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		d, err := target(cmd.Context(), args...)
 		if err != nil {
 			return err
@@ -128,12 +127,12 @@ func changeRolloutCommand(a *cli.App, action client.RolloutAction, short string)
 			if err != nil {
 				return missing(args[0], err)
 			}
-			return a.Print(*form, status, func(w io.Writer) { writeRollout(w, args[0], &status.Rollout) })
+			return a.Print(form, status, func(w io.Writer) { writeRollout(w, args[0], &status.Rollout) })
 		}
 		state, err := d.ChangeRollout(cmd.Context(), args[0], action)
 		if err != nil {
 			return missing(args[0], err)
 		}
-		return a.Print(*form, state, func(w io.Writer) { writeRollout(w, args[0], state.Rollout) })
+		return a.Print(form, state, func(w io.Writer) { writeRollout(w, args[0], state.Rollout) })
 	})
 }

@@ -152,8 +152,7 @@ func createCommand(a *cli.App) *cobra.Command {
 	cmd.Flags().StringSliceVar(&in.Queues, "queue", nil, "only for this queue; may be repeated")
 	cmd.Flags().StringSliceVar(&in.Documents, "document", nil, "only for this document; may be repeated")
 	dryRun := cmd.Flags().Bool("dry-run", false, "check the flags without making the token")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) (err error) {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) (err error) {
 		if in.Name = args[0]; in.Name == "" || len(*names) == 0 {
 			return cli.Usagef("write the token's name and --scopes")
 		}
@@ -164,7 +163,7 @@ func createCommand(a *cli.App) *cobra.Command {
 			in.Expires = time.Now().Add(lifetime)
 		}
 		if *dryRun {
-			return a.Print(*form, in, func(w io.Writer) { cli.Fprintf(w, "would make the token %s\n", in.Name) })
+			return a.Print(form, in, func(w io.Writer) { cli.Fprintf(w, "would make the token %s\n", in.Name) })
 		}
 		return withKeeper(cmd.Context(), a, open.Options{URL: *store, Create: true}, func(k keeper) error {
 			made, err := k.CreateToken(cmd.Context(), in)
@@ -174,7 +173,7 @@ func createCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = a.Print(*form, made, func(w io.Writer) { cli.Fprintln(w, made.Secret) })
+			err = a.Print(form, made, func(w io.Writer) { cli.Fprintln(w, made.Secret) })
 			if err = cli.Unprinted("token "+in.Name+" was made", err); err != nil {
 				err = fmt.Errorf("%w; revoke it, and make another", err)
 			}

@@ -35,8 +35,7 @@ file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 	page := cmd.Flags().String("html", "", "file to write an HTML page with plots to")
 	image := cmd.Flags().String("svg", "", "file to draw the plots into, as an SVG image")
 	seed := cmd.Flags().Uint64("seed", 0, "seed of all random numbers (default: that of the scenario)")
-	form := cli.OutputFlag(cmd)
-	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
+	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		ctx := cmd.Context()
 		switch {
 		case cmd.Flags().Changed("seed") && *seed == 0:
@@ -73,7 +72,7 @@ file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 		if err := errors.Join(writeTo(*page, report.WriteHTML), writeTo(*image, report.WriteSVG)); err != nil {
 			return err
 		}
-		return a.Print(*form, report, func(w io.Writer) { write(w, report) })
+		return a.Print(form, report, func(w io.Writer) { write(w, report) })
 	})
 }
 
