@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -194,9 +195,7 @@ func (s *source) duplicates() {
 func (s *source) stopped() {
 	put := s.put(40)
 	from, end := s.open()
-	if _, ok := from.(pipeline.Acker); !ok {
-		return
-	}
+	optional[pipeline.Acker](s.T, from)
 	b := newProgress()
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
@@ -229,7 +228,7 @@ func (s *source) restarted() {
 		s.Logf("the queue has no server to restart")
 		return
 	}
-	put := s.makeAll(s.o.Load)
+	put := makeAll(s.o.Load, s.o.Make)
 	half := (len(put) + 1) / 2
 	early, late := put[:half], put[half:]
 	s.queue.Put(s.T, early...)
@@ -248,12 +247,7 @@ func (s *source) restarted() {
 		return nil, nil
 	}), len(put))
 	restarts.Wait()
-	var missing []string
-	for _, t := range put {
-		if !b.done[t.ID()] {
-			missing = append(missing, t.ID())
-		}
-	}
+	missing := slices.DeleteFunc(lists.Map(put, (*pipeline.Transaction).ID), func(id string) bool { return b.done[id] })
 	slices.Sort(missing)
 	if len(missing) > 0 {
 		s.Errorf("%d of %d are lost: %s (%+v)", len(missing), len(put), fmt.Sprint(missing[:min(len(missing), 10)]), summary)

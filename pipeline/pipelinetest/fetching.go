@@ -49,10 +49,7 @@ func (s *source) maximum() {
 func (s *source) lag() {
 	s.put(7)
 	from, _ := s.open()
-	lagger, ok := from.(pipeline.Lagger)
-	if !ok {
-		return
-	}
+	lagger := optional[pipeline.Lagger](s.T, from)
 	is := func(want int64) {
 		s.Helper()
 		for end := time.Now().Add(s.o.Timeout); ; time.Sleep(10 * time.Millisecond) {
@@ -121,10 +118,7 @@ func (s *source) cancelled() {
 func (s *source) acknowledged() {
 	s.put(10)
 	from, end := s.open()
-	if _, ok := from.(pipeline.Acker); !ok {
-		s.Logf("the source takes no acknowledgements")
-		return
-	}
+	optional[pipeline.Acker](s.T, from)
 	got := s.fetch(from, 10)
 	s.ack(from, got[:4]...)
 	s.ack(from, got[4:]...)
@@ -137,10 +131,7 @@ func (s *source) acknowledged() {
 func (s *source) acknowledgedTwice() {
 	s.put(3)
 	from, end := s.open()
-	a, ok := from.(pipeline.Acker)
-	if !ok {
-		return
-	}
+	a := optional[pipeline.Acker](s.T, from)
 	got := s.fetch(from, 3)
 	s.ack(from, got[0])
 	_ = a.Ack(s.ctx, got[:1]) // may be an error
@@ -162,9 +153,7 @@ func (s *source) acknowledgedTwice() {
 func (s *source) unacknowledged() {
 	s.put(5)
 	from, end := s.open()
-	if _, ok := from.(pipeline.Acker); !ok {
-		return
-	}
+	optional[pipeline.Acker](s.T, from)
 	got := s.fetch(from, 5)
 	s.ack(from, got[0], got[2])
 	end()
@@ -192,15 +181,9 @@ func (s *source) unacknowledged() {
 func (s *source) nackedWithDelay() {
 	put := s.put(2)
 	from, _ := s.open()
-	n, ok := from.(pipeline.Nacker)
-	if !ok {
-		return
-	}
 	got := s.fetch(from, 2)
 	start := time.Now()
-	if err := n.Nack(s.ctx, got[0], s.o.Delay, errors.New("down")); err != nil {
-		s.Fatalf("Nack: %v", err)
-	}
+	s.nack(from, got[0], s.o.Delay, errDown)
 	s.ack(from, got[1])
 	again := s.fetch(from, 1)
 	if took := time.Since(start); took < s.o.Delay-s.o.Early {
@@ -221,14 +204,8 @@ func indexOf(put []*pipeline.Transaction, d pipeline.Delivery) int {
 func (s *source) nackedAtOnce() {
 	s.put(3)
 	from, _ := s.open()
-	n, ok := from.(pipeline.Nacker)
-	if !ok {
-		return
-	}
 	for _, d := range s.fetch(from, 3) {
-		if err := n.Nack(s.ctx, d, 0, nil); err != nil {
-			s.Fatalf("Nack: %v", err)
-		}
+		s.nack(from, d, 0, nil)
 	}
 	s.ack(from, s.fetch(from, 3)...)
 	s.none(from, 3*fetchWait)
@@ -237,14 +214,8 @@ func (s *source) nackedAtOnce() {
 func (s *source) nackedThenSettled() {
 	s.put(1)
 	from, _ := s.open()
-	n, ok := from.(pipeline.Nacker)
-	if !ok {
-		return
-	}
 	got := s.fetch(from, 1)
-	if err := n.Nack(s.ctx, got[0], 0, nil); err != nil {
-		s.Fatalf("Nack: %v", err)
-	}
+	s.nack(from, got[0], 0, nil)
 	if a, ok := from.(pipeline.Acker); ok { // before the next delivery
 		_ = a.Ack(s.ctx, got)
 	}
@@ -254,10 +225,7 @@ func (s *source) nackedThenSettled() {
 // settledLate settles an earlier delivery after the source has delivered its transaction again. The new delivery must remain unsettled.
 func (s *source) settledLate(from pipeline.Source, earlier []pipeline.Delivery) {
 	s.Helper()
-	n, ok := from.(pipeline.Nacker)
-	if !ok {
-		return
-	}
+	n := optional[pipeline.Nacker](s.T, from)
 	latest := s.fetch(from, 1)
 	if e, ok := from.(pipeline.Extender); ok {
 		_ = e.Extend(s.ctx, earlier) // all of these may return errors
@@ -267,9 +235,7 @@ func (s *source) settledLate(from pipeline.Source, earlier []pipeline.Delivery) 
 	if a, ok := from.(pipeline.Acker); ok {
 		_ = a.Ack(s.ctx, earlier)
 	}
-	if err := n.Nack(s.ctx, latest[0], 0, nil); err != nil {
-		s.Fatalf("Nack of the latest delivery: %v", err)
-	}
+	s.nack(from, latest[0], 0, nil)
 	s.ack(from, s.fetch(from, 1)...)
 	s.none(from, fetchWait)
 }

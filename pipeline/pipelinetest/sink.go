@@ -77,12 +77,7 @@ func (s *sink) open() pipeline.Sink {
 	return closing(s.T, s.target.Sink(s.T))
 }
 
-func (s *sink) make(n int) (list []*pipeline.Transaction) {
-	for i := range n {
-		list = append(list, s.o.Make(i))
-	}
-	return list
-}
+func (s *sink) make(n int) []*pipeline.Transaction { return makeAll(n, s.o.Make) }
 
 func (s *sink) dispatch(to pipeline.Sink, list ...*pipeline.Transaction) {
 	s.Helper()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"sync"
 	"testing"
@@ -159,16 +160,34 @@ func (s *source) open() (pipeline.Source, func()) {
 // put puts n transactions, from the first one on.
 func (s *source) put(n int) (list []*pipeline.Transaction) {
 	s.Helper()
-	list = s.makeAll(n)
+	list = makeAll(n, s.o.Make)
 	s.queue.Put(s.T, list...)
 	return list
 }
 
-func (s *source) makeAll(n int) (list []*pipeline.Transaction) {
+func makeAll(n int, one func(i int) *pipeline.Transaction) (list []*pipeline.Transaction) {
 	for i := range n {
-		list = append(list, s.o.Make(i))
+		list = append(list, one(i))
 	}
 	return list
+}
+
+// optional returns a source as what it may implement. It skips the case for one that does not.
+func optional[T any](t *testing.T, from pipeline.Source) T {
+	t.Helper()
+	found, ok := from.(T)
+	if !ok {
+		t.Skipf("%T is not a %v", from, reflect.TypeFor[T]())
+	}
+	return found
+}
+
+// nack gives a delivery back. It skips the case for a source that takes none.
+func (s *source) nack(from pipeline.Source, d pipeline.Delivery, delay time.Duration, cause error) {
+	s.Helper()
+	if err := optional[pipeline.Nacker](s.T, from).Nack(s.ctx, d, delay, cause); err != nil {
+		s.Fatalf("Nack: %v", err)
+	}
 }
 
 const fetchWait = 100 * time.Millisecond
