@@ -62,12 +62,7 @@ func (c *Case) Compare(set *policy.Set) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	var events []Event
-	for _, e := range inOrder(w.events) {
-		if neededForWhatIf(&e) {
-			events = append(events, e)
-		}
-	}
+	events := slices.DeleteFunc(inOrder(w.events), func(e Event) bool { return !neededForWhatIf(&e) })
 	s := simulator{set: set, recorded: w.policies(), resolved: map[target]*policy.Policy{}}
 	out := &Comparison{WorkID: c.WorkID, Revision: set.Revision()}
 	s.parts(events, func(e *Event, steps []step, before, after workEnd) {

@@ -316,16 +316,11 @@ func sameOutcome(a, b classify.Outcome) bool {
 }
 
 func describeOutcome(o classify.Outcome) string {
-	parts := []string{o.Kind.String() + " (" + string(o.Reason) + ")"}
-	for _, part := range []string{o.Category.String(), string(o.Class)} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
+	parts := []string{o.Kind.String() + " (" + string(o.Reason) + ")", o.Category.String(), string(o.Class)}
 	if o.Pushback > 0 {
 		parts = append(parts, "pushback "+o.Pushback.String())
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
 }
 
 func describeVerdict(v decision.Verdict) string {

@@ -205,11 +205,7 @@ func (b member) lease(r *record, now time.Time) {
 		}
 	}
 	waiting := r.Waiting[id]
-	for process, until := range r.Waiting {
-		if until <= at || process == id {
-			delete(r.Waiting, process)
-		}
-	}
+	maps.DeleteFunc(r.Waiting, func(process string, until int64) bool { return until <= at || process == id })
 	if s.wants && waiting-at < int64(waitTime/2) {
 		waiting = at + int64(waitTime)
 	}

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -45,13 +46,8 @@ const (
 
 // String returns the ID in readable form. It is not unique: parts may contain the separator.
 func (id ID) String() string {
-	parts := make([]string, 0, 3)
-	for _, p := range []string{id.Tenant, id.Operation, id.Key} {
-		if p != "" {
-			parts = append(parts, p)
-		}
-	}
-	return strings.Join(parts, "/")
+	parts := []string{id.Tenant, id.Operation, id.Key}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "/")
 }
 
 // KeyError is a key, or a tenant, operation or fingerprint beside it, that cannot be used. Nothing was stored. Permanent.

@@ -337,6 +337,11 @@ func sortToClaim(list []*job.Record) {
 	})
 }
 
+// matching returns the IDs of those that match.
+func matching(f *job.Filter, list []*job.Record) []string {
+	return namesOf(slices.DeleteFunc(slices.Clone(list), func(r *job.Record) bool { return !f.Matches(r) }))
+}
+
 func namesOf(list []*job.Record) []string {
 	return lists.Map(list, func(r *job.Record) string { return r.ID })
 }

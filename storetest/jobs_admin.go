@@ -100,12 +100,7 @@ func adminCases() []jobsCase {
 				{CreatedAfter: created.Add(-time.Microsecond), CreatedBefore: created.Add(time.Microsecond)}, {CreatedAfter: created.Add(-1), CreatedBefore: created.Add(1)}, {Queue: queue, Type: "t", ErrorContains: "dead"},
 			}
 			for _, f := range filters {
-				var want []string
-				for _, r := range all {
-					if f.Matches(r) {
-						want = append(want, r.ID)
-					}
-				}
+				want := matching(&f, all)
 				if got := namesOf(s.list(f)); !slices.Equal(got, want) {
 					s.Errorf("%+v: %d jobs %v, want %d", f, len(got), got, len(want))
 				}

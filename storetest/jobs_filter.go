@@ -43,16 +43,11 @@ func (s *jobs) searchable() {
 // termsSelect compares what a store selects with what Filter.Matches does.
 func termsSelect(s *jobs) {
 	s.searchable()
-	all := s.list(job.Filter{})
+	clock := func(r *job.Record) bool { return r.Queue == "clock" }
+	all := slices.DeleteFunc(s.list(job.Filter{}), clock)
 	for _, text := range filters() {
 		f := s.parse(text)
-		var want []string
-		for _, r := range all {
-			if r.Queue != "clock" && f.Matches(r) {
-				want = append(want, r.ID)
-			}
-		}
-		got := slices.DeleteFunc(s.list(f), func(r *job.Record) bool { return r.Queue == "clock" })
+		got, want := slices.DeleteFunc(s.list(f), clock), matching(&f, all)
 		if !slices.Equal(namesOf(got), want) {
 			s.Errorf("%s: %d jobs %v, want %d %v", text, len(got), namesOf(got), len(want), want)
 		}

@@ -160,12 +160,7 @@ func (m *model) claim(t *rapid.T) {
 	}
 	now := time.Now()
 	for _, slots := range c.Queues {
-		var got []*job.Record
-		for _, r := range list {
-			if r.Queue == slots.Queue {
-				got = append(got, r)
-			}
-		}
+		got := slices.DeleteFunc(slices.Clone(list), func(r *job.Record) bool { return r.Queue != slots.Queue })
 		var want []*job.Record
 		for _, r := range m.next(slots, c.Types, now) {
 			r.Claim(c.Worker, c.Lease, now)

@@ -110,13 +110,8 @@ func (a apt) install(pkgs ...string) error {
 	return nil
 }
 
-func (a apt) missing(pkgs []string) (list []string) {
-	for _, pkg := range pkgs {
-		if find(a.places[pkg]) == "" {
-			list = append(list, pkg)
-		}
-	}
-	return list
+func (a apt) missing(pkgs []string) []string {
+	return slices.DeleteFunc(slices.Clone(pkgs), func(pkg string) bool { return find(a.places[pkg]) != "" })
 }
 
 // aptGet runs apt-get once no other process installs packages. apt-get itself waits for the lock of the installed

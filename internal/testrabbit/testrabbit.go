@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -107,12 +108,8 @@ func (s *Server) path(name string) string { return filepath.Join(s.folder, name)
 func (s *Server) command(name string) *exec.Cmd {
 	cmd := exec.Command(name)
 	cmd.Dir = s.folder
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "RABBITMQ_") && !strings.HasPrefix(v, "ERL_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-	cmd.Env = append(cmd.Env,
+	own := func(v string) bool { return strings.HasPrefix(v, "RABBITMQ_") || strings.HasPrefix(v, "ERL_") }
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), own),
 		"HOME="+s.folder, "LC_ALL=C.UTF-8", "ERL_EPMD_ADDRESS=127.0.0.1", fmt.Sprint("ERL_EPMD_PORT=", s.ports.epmd),
 		"RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", fmt.Sprint("RABBITMQ_NODE_PORT=", s.ports.amqp),
 		fmt.Sprint("RABBITMQ_DIST_PORT=", s.ports.dist), fmt.Sprintf("RABBITMQ_NODENAME=test%d@localhost", s.ports.amqp),

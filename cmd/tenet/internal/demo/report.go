@@ -202,11 +202,6 @@ func (p *picker) look(s Story, killed string) {
 	}
 }
 
-func (p *picker) stories() (list []Story) {
-	for _, s := range []Story{p.crashed, p.hardest, p.dead} {
-		if s.Job != nil {
-			list = append(list, s)
-		}
-	}
-	return list
+func (p *picker) stories() []Story {
+	return slices.DeleteFunc([]Story{p.crashed, p.hardest, p.dead}, func(s Story) bool { return s.Job == nil })
 }

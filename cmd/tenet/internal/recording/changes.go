@@ -3,6 +3,7 @@ package recording
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/tenetdev/tenet/audit"
@@ -35,13 +36,7 @@ func (c *Changes) Record(next *policy.Set) {
 	if c.log == nil {
 		return
 	}
-	keys := next.Keys()
-	for _, key := range c.last.Keys() {
-		if !next.Named(key) {
-			keys = append(keys, key)
-		}
-	}
-	for _, key := range keys {
+	for _, key := range slices.Concat(next.Keys(), slices.DeleteFunc(c.last.Keys(), next.Named)) {
 		from, to := cli.PolicyOf(c.last, key), cli.PolicyOf(next, key)
 		if from.Meta.Revision == to.Meta.Revision {
 			continue
