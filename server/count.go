@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -41,12 +43,8 @@ func (s *Server) countJobs(ctx context.Context, in *bodyOf[api.JobCounting]) (*a
 
 // isKept reports whether a filter selects by queue and state only, which stores keep counts of.
 func isKept(f *job.Filter) bool {
-	for _, t := range f.Terms {
-		if t.Field != job.FieldQueue {
-			return false
-		}
-	}
-	return len(f.IDs) == 0 && f.Type == "" && f.ErrorContains == "" && f.CreatedBefore.IsZero() && f.CreatedAfter.IsZero()
+	return len(f.IDs) == 0 && f.Type == "" && f.ErrorContains == "" && f.CreatedBefore.IsZero() && f.CreatedAfter.IsZero() &&
+		!slices.ContainsFunc(f.Terms, func(t filter.Term) bool { return t.Field != job.FieldQueue })
 }
 
 func keptCount(f *job.Filter, stats map[string]job.QueueStats) (n int) {

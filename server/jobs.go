@@ -263,12 +263,7 @@ func (s *Server) getJob(ctx context.Context, in *jobID) (*answer[api.Job], error
 
 func (s *Server) stats(ctx context.Context, who *caller) (api.Stats, error) {
 	stats, err := s.options.Jobs.Stats(ctx)
-	for name := range stats {
-		if !within(name, who.Queues) {
-			delete(stats, name)
-		}
-	}
-	return api.NewStats(stats), err
+	return api.NewStats(who.ofQueues(stats)), err
 }
 
 func (s *Server) listWorkers(ctx context.Context, _ *struct{}) (*answer[api.Workers], error) {

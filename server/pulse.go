@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"hash/fnv"
+	"maps"
 	"time"
 
 	"github.com/tenetdev/tenet/audit"
@@ -19,12 +20,8 @@ const (
 
 // ofQueues returns the counters of the queues that a caller may see.
 func (c *caller) ofQueues(stats map[string]job.QueueStats) map[string]job.QueueStats {
-	own := map[string]job.QueueStats{}
-	for name, q := range stats {
-		if within(name, c.Queues) {
-			own[name] = q
-		}
-	}
+	own := maps.Clone(stats)
+	maps.DeleteFunc(own, func(name string, _ job.QueueStats) bool { return !within(name, c.Queues) })
 	return own
 }
 

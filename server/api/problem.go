@@ -53,21 +53,9 @@ const (
 
 // TypeOf returns the kind of problem that goes with a status where there is no more exact one.
 func TypeOf(status int) string {
-	switch status {
-	case http.StatusNotFound:
-		return ProblemNotFound
-	case http.StatusConflict:
-		return ProblemConflict
-	case http.StatusPreconditionFailed:
-		return ProblemChanged
-	case http.StatusServiceUnavailable:
-		return ProblemUnavailable
-	case http.StatusUnauthorized:
-		return ProblemIdentity
-	case http.StatusForbidden:
-		return ProblemScope
-	case http.StatusUnprocessableEntity:
-		return ProblemInvalid
-	}
-	return "about:blank"
+	return cmp.Or(map[int]string{
+		http.StatusNotFound: ProblemNotFound, http.StatusConflict: ProblemConflict, http.StatusPreconditionFailed: ProblemChanged,
+		http.StatusServiceUnavailable: ProblemUnavailable, http.StatusUnauthorized: ProblemIdentity, http.StatusForbidden: ProblemScope,
+		http.StatusUnprocessableEntity: ProblemInvalid,
+	}[status], "about:blank")
 }
