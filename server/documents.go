@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
@@ -183,11 +184,7 @@ func (s *Server) listRevisions(ctx context.Context, in *revisionPage) (*answer[a
 	list, next, err := revisionList.page(ctx, in.PageQuery, func(ctx context.Context, below int64, limit int) ([]policystore.Revision, error) {
 		return s.options.Policies.Revisions(ctx, in.Name, below, limit)
 	})
-	page := api.Revisions{Revisions: make([]api.Revision, len(list)), Next: next}
-	for i, r := range list {
-		page.Revisions[i] = api.NewRevision(r)
-	}
-	return answers(page, err)
+	return answers(api.Revisions{Revisions: lists.Map(list, api.NewRevision), Next: next}, err)
 }
 
 func (s *Server) getRevision(ctx context.Context, in *revisionName) (*answer[api.Revision], error) {
@@ -234,9 +231,7 @@ func (s *Server) proveRevision(ctx context.Context, in *proofPage) (*answer[api.
 	page := api.NewProof(list)
 	from = min(max(from, 0), len(list))
 	end := min(from+in.Limit, len(list))
-	for _, f := range list[from:end] {
-		page.Findings = append(page.Findings, api.NewFinding(f))
-	}
+	page.Findings = lists.Map(list[from:end], api.NewFinding)
 	if end < len(list) {
 		page.Next = api.NewCursor(proofCursor, end)
 	}

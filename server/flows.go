@@ -75,11 +75,7 @@ func (s *Server) listFlows(ctx context.Context, in *PageQuery) (*answer[api.Flow
 	list, next, err := flowList.page(ctx, *in, func(ctx context.Context, below int64, limit int) ([]job.FlowInfo, error) {
 		return store.Flows(ctx, job.FlowQuery{Below: below, Limit: limit})
 	})
-	page := api.FlowPage{Flows: []api.Flow{}, Next: next}
-	for _, f := range list {
-		page.Flows = append(page.Flows, api.NewFlowInfo(f))
-	}
-	return answers(page, err)
+	return answers(api.FlowPage{Flows: lists.Map(list, api.NewFlowInfo), Next: next}, err)
 }
 
 func (s *Server) getFlow(ctx context.Context, in *flowID) (*answer[api.FlowStatus], error) {
@@ -98,10 +94,7 @@ func (s *Server) listNodes(ctx context.Context, in NodesQuery, q job.NodeQuery) 
 	}
 	q.Node, q.After, q.Limit = in.Node, in.After, in.Limit
 	list, err := store.FlowNodes(ctx, q)
-	page := api.FlowNodePage{Nodes: []api.FlowNode{}}
-	for _, n := range list {
-		page.Nodes = append(page.Nodes, api.NewFlowNode(n))
-	}
+	page := api.FlowNodePage{Nodes: lists.Map(list, api.NewFlowNode)}
 	if len(list) == in.Limit {
 		page.Next = list[len(list)-1].Position
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
@@ -96,10 +97,7 @@ func (c *caller) filter(f job.Filter) (job.Filter, error) {
 	if f.Queue != "" {
 		return f, c.mayQueue(f.Queue)
 	}
-	bound := filter.Term{Field: job.FieldQueue}
-	for _, q := range c.Queues {
-		bound.Values = append(bound.Values, boundValue(q))
-	}
+	bound := filter.Term{Field: job.FieldQueue, Values: lists.Map(c.Queues, boundValue)}
 	f.Terms = append(slices.Clone(f.Terms), bound)
 	return f, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/secrets"
 	"github.com/tenetdev/tenet/job"
@@ -306,11 +307,7 @@ func (s *Server) enqueue(ctx context.Context, in *bodyOf[api.Enqueue]) (*answer[
 	if err != nil {
 		return nil, err
 	}
-	out := api.Receipts{Receipts: make([]api.Receipt, len(receipts))}
-	for i, r := range receipts {
-		out.Receipts[i] = api.Receipt(r)
-	}
-	return answers(out, nil)
+	return answers(api.Receipts{Receipts: lists.Map(receipts, func(r job.Receipt) api.Receipt { return api.Receipt(r) })}, nil)
 }
 
 // summary describes jobs that are to be stored for the audit log.
@@ -388,10 +385,7 @@ func (s *Server) change(ctx context.Context, c changeRequest) (out api.Changed, 
 	if err := s.record(ctx, o); err != nil {
 		return out, err
 	}
-	f.IDs = make([]string, len(list))
-	for i, r := range list {
-		f.IDs[i] = r.ID
-	}
+	f.IDs = lists.Map(list, func(r *job.Record) string { return r.ID })
 	changed, err := s.options.Jobs.Change(ctx, c.action, f, len(f.IDs))
 	if changed != nil {
 		out.IDs = changed

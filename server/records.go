@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
@@ -58,11 +59,8 @@ func (s *Server) listRecords(ctx context.Context, in *recordQuery) (*answer[api.
 	list, next, err := recordList.page(ctx, PageQuery{in.Cursor, in.Limit}, func(ctx context.Context, after idempotency.ID, limit int) ([]idempotency.Record, error) {
 		return s.options.Records.List(ctx, f, after, limit)
 	})
-	page := api.RecordPage{Records: make([]api.Record, len(list)), Next: next}
-	for i := range list {
-		page.Records[i] = api.NewRecord(&list[i], time.Now())
-	}
-	return answers(page, err)
+	shown := func(r idempotency.Record) api.Record { return api.NewRecord(&r, time.Now()) }
+	return answers(api.RecordPage{Records: lists.Map(list, shown), Next: next}, err)
 }
 
 // record returns the record of a key to a caller that may see it.

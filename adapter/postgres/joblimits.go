@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -16,12 +17,9 @@ import (
 var _ job.Limiter = (*Jobs)(nil)
 
 // Limits implements job.Limiter.
-func (j *Jobs) Limits(ctx context.Context) (list []job.LimitState, err error) {
+func (j *Jobs) Limits(ctx context.Context) ([]job.LimitState, error) {
 	stored, err := j.storedLimits(ctx)
-	for _, l := range stored {
-		list = append(list, l.LimitState)
-	}
-	return list, err
+	return lists.Map(stored, func(l job.StoredLimit) job.LimitState { return l.LimitState }), err
 }
 
 func (j *Jobs) storedLimits(ctx context.Context) (list []job.StoredLimit, err error) {

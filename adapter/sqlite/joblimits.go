@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -15,12 +16,9 @@ import (
 var _ job.Limiter = (*Jobs)(nil)
 
 // Limits implements job.Limiter.
-func (s *Jobs) Limits(ctx context.Context) (found []job.LimitState, err error) {
+func (s *Jobs) Limits(ctx context.Context) ([]job.LimitState, error) {
 	list, err := viewed(ctx, s, "limits", readLimits)
-	for _, l := range list {
-		found = append(found, l.LimitState)
-	}
-	return found, err
+	return lists.Map(list, func(l job.StoredLimit) job.LimitState { return l.LimitState }), err
 }
 
 // SetLimit implements job.Limiter. When it changes the buckets of jobs or lowers a number, it looks at every job of the store

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -147,7 +148,7 @@ func (s *Jobs) Redrive(ctx context.Context, id string) (job.Redrive, error) {
 }
 
 // Redrives implements job.Redriver.
-func (s *Jobs) Redrives(ctx context.Context, query job.RedriveQuery) (list []job.Redrive, err error) {
+func (s *Jobs) Redrives(ctx context.Context, query job.RedriveQuery) ([]job.Redrive, error) {
 	text := redrivesSQL
 	if query.Active {
 		text = activeSQL
@@ -155,10 +156,7 @@ func (s *Jobs) Redrives(ctx context.Context, query job.RedriveQuery) (list []job
 	found, err := viewed(ctx, s, "redrives", func(q querier) ([]*redrive, error) {
 		return readRedrives(q, text, cmp.Or(query.Below, aboveAll), cmp.Or(max(query.Limit, 0), 100))
 	})
-	for _, r := range found {
-		list = append(list, r.Redrive)
-	}
-	return list, err
+	return lists.Map(found, func(r *redrive) job.Redrive { return r.Redrive }), err
 }
 
 // UpdateRedrive implements job.Redriver.

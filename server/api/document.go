@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/prove"
@@ -36,11 +37,8 @@ func NewPlan(p *rollout.Plan) *Plan {
 	if p == nil {
 		return nil
 	}
-	out := &Plan{Thresholds: p.Thresholds, Confidence: p.Confidence}
-	for _, s := range p.Steps {
-		out.Steps = append(out.Steps, Step{s.Share, s.Labels, s.Hold.Seconds(), s.MinSamples})
-	}
-	return out
+	step := func(s rollout.Step) Step { return Step{s.Share, s.Labels, s.Hold.Seconds(), s.MinSamples} }
+	return &Plan{Thresholds: p.Thresholds, Confidence: p.Confidence, Steps: lists.Map(p.Steps, step)}
 }
 
 // Plan returns the plan as rollouts take it, or nil.
@@ -187,9 +185,7 @@ func NewFinding(f prove.Finding) Finding {
 		out.Remedy = f.Fault.Remedy
 	}
 	if f.Counterexample != nil {
-		for _, step := range f.Counterexample.Steps {
-			out.Counterexample = append(out.Counterexample, step.String())
-		}
+		out.Counterexample = lists.Map(f.Counterexample.Steps, prove.Step.String)
 	}
 	return out
 }

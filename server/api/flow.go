@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -94,20 +95,18 @@ type FlowBand struct {
 
 // NewFlowStatus describes a flow.
 func NewFlowStatus(f job.FlowStatus) FlowStatus {
-	s := FlowStatus{Flow: NewFlowInfo(f.FlowInfo), Waiting: f.Waiting, Scheduled: f.Scheduled, Ready: f.Ready, Running: f.Running, Bands: []FlowBand{}}
-	for _, b := range f.Bands {
-		s.Bands = append(s.Bands, FlowBand(b))
+	return FlowStatus{
+		Flow: NewFlowInfo(f.FlowInfo), Waiting: f.Waiting, Scheduled: f.Scheduled, Ready: f.Ready, Running: f.Running,
+		Bands: lists.Map(f.Bands, func(b job.FlowBand) FlowBand { return FlowBand(b) }),
 	}
-	return s
 }
 
 // Status returns the flow as stores return it.
 func (f *FlowStatus) Status() job.FlowStatus {
-	s := job.FlowStatus{FlowInfo: f.Info(), Waiting: f.Waiting, Scheduled: f.Scheduled, Ready: f.Ready, Running: f.Running}
-	for _, b := range f.Bands {
-		s.Bands = append(s.Bands, job.FlowBand(b))
+	return job.FlowStatus{
+		FlowInfo: f.Info(), Waiting: f.Waiting, Scheduled: f.Scheduled, Ready: f.Ready, Running: f.Running,
+		Bands: lists.Map(f.Bands, func(b FlowBand) job.FlowBand { return job.FlowBand(b) }),
 	}
-	return s
 }
 
 // FlowPage is a page of flows, newest first.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/params"
@@ -34,10 +35,8 @@ func (j *Jobs) Flows(ctx context.Context, q job.FlowQuery) (list []job.FlowInfo,
 		query.Set("cursor", string(api.NewCursor(api.FlowCursor, q.Below)))
 	}
 	var fault error
-	list, err = upTo(ctx, listing{j.client, Call{Path: "/v1/flows", Query: query}, limit}, func(p *api.FlowPage) (part []job.FlowInfo, next api.Cursor) {
-		for i := range p.Flows {
-			part = append(part, p.Flows[i].Info())
-		}
+	list, err = upTo(ctx, listing{j.client, Call{Path: "/v1/flows", Query: query}, limit}, func(p *api.FlowPage) ([]job.FlowInfo, api.Cursor) {
+		part := lists.Map(p.Flows, func(f api.Flow) job.FlowInfo { return f.Info() })
 		if p.Next != "" && len(part) > 0 {
 			fault = errors.Join(fault, p.Next.Position(api.FlowCursor, &part[len(part)-1].Cursor))
 		}

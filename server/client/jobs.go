@@ -34,10 +34,7 @@ func asJob(err error) error {
 
 // Enqueue implements job.Store. At most 1,000 jobs can be stored at a time. The server chooses the IDs.
 func (j *Jobs) Enqueue(ctx context.Context, jobs []job.Insert) ([]job.Receipt, error) {
-	body := api.Enqueue{Jobs: make([]api.NewJobRequest, len(jobs))}
-	for i, in := range jobs {
-		body.Jobs[i] = api.FromInsert(in)
-	}
+	body := api.Enqueue{Jobs: lists.Map(jobs, api.FromInsert)}
 	var out api.Receipts
 	if err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs", Body: body, Once: true}, &out); err != nil {
 		return nil, asJob(err)

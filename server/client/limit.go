@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/server/api"
@@ -20,12 +21,9 @@ func (j *Jobs) limits(ctx context.Context) ([]api.Limit, error) {
 }
 
 // Limits implements job.Limiter.
-func (j *Jobs) Limits(ctx context.Context) (list []job.LimitState, err error) {
+func (j *Jobs) Limits(ctx context.Context) ([]job.LimitState, error) {
 	found, err := j.limits(ctx)
-	for _, l := range found {
-		list = append(list, l.State())
-	}
-	return list, err
+	return lists.Map(found, api.Limit.State), err
 }
 
 // LimitUse implements job.Limiter. A server returns at most 20 buckets.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -64,11 +65,8 @@ func (j *Jobs) Redrives(ctx context.Context, q job.RedriveQuery) (list []job.Red
 	if q.Below != "" {
 		query.Set("cursor", string(api.NewCursor(api.RedriveCursor, q.Below)))
 	}
-	list, err = upTo(ctx, listing{j.client, Call{Path: "/v1/redrives", Query: query}, limit}, func(p *api.RedrivePage) (part []job.Redrive, next api.Cursor) {
-		for i := range p.Redrives {
-			part = append(part, p.Redrives[i].Redrive())
-		}
-		return part, p.Next
+	list, err = upTo(ctx, listing{j.client, Call{Path: "/v1/redrives", Query: query}, limit}, func(p *api.RedrivePage) ([]job.Redrive, api.Cursor) {
+		return lists.Map(p.Redrives, func(r api.Redrive) job.Redrive { return r.Redrive() }), p.Next
 	})
 	return list, asJob(err)
 }

@@ -50,10 +50,7 @@ Exit code 1: the log has faults.`,
 			if err != nil {
 				return err
 			}
-			v := verified{r, make([]foundFault, len(r.Faults))}
-			for i, f := range r.Faults {
-				v.Faults[i] = found(log, f, &o)
-			}
+			v := verified{r, lists.Map(r.Faults, func(f audit.Fault) foundFault { return found(log, f, &o) })}
 			if err := a.Print(form, v, func(w io.Writer) { writeVerified(a, w, &v) }); err != nil {
 				return err
 			}

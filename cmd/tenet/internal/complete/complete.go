@@ -16,6 +16,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/periodic"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/pipelines"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -122,44 +123,30 @@ func queueNames(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
 }
 
 func jobTypes(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
-	types := ofStore(ctx, a, cmd, func(s open.JobStore) (types []string, err error) {
+	types := ofStore(ctx, a, cmd, func(s open.JobStore) ([]string, error) {
 		list, err := s.List(ctx, job.Filter{}, "", completionJobs)
-		for _, r := range list {
-			types = append(types, r.Type)
-		}
-		return types, err
+		return lists.Map(list, func(r *job.Record) string { return r.Type }), err
 	})
 	return slices.Compact(slices.Sorted(slices.Values(types)))
 }
 
 func jobIDs(states ...job.State) candidates {
 	return func(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
-		return ofStore(ctx, a, cmd, func(s open.JobStore) (ids []string, err error) {
+		return ofStore(ctx, a, cmd, func(s open.JobStore) ([]string, error) {
 			list, err := s.List(ctx, job.Filter{States: states}, "", completionJobs)
-			for _, r := range list {
-				ids = append(ids, r.ID)
-			}
-			return ids, err
+			return lists.Map(list, func(r *job.Record) string { return r.ID }), err
 		})
 	}
 }
 
 func redriveIDs(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
-	return ofStore(ctx, a, cmd, func(s open.JobStore) (ids []string, err error) {
+	return ofStore(ctx, a, cmd, func(s open.JobStore) ([]string, error) {
 		list, err := s.Redrives(ctx, job.RedriveQuery{Limit: completionJobs})
-		for _, r := range list {
-			ids = append(ids, r.ID)
-		}
-		return ids, err
+		return lists.Map(list, func(r job.Redrive) string { return r.ID }), err
 	})
 }
 
-func jobStates(context.Context, *cli.App, *cobra.Command) (names []string) {
-	for _, s := range job.States() {
-		names = append(names, string(s))
-	}
-	return names
-}
+func jobStates(context.Context, *cli.App, *cobra.Command) []string { return lists.Texts(job.States()) }
 
 func categories(context.Context, *cli.App, *cobra.Command) []string {
 	return policy.Category("").Values()
@@ -178,13 +165,11 @@ func ofDocument(ctx context.Context, a *cli.App, cmd *cobra.Command) *policy.Set
 	return document.Set
 }
 
-func policyKeys(ctx context.Context, a *cli.App, cmd *cobra.Command) (names []string) {
+func policyKeys(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
 	if set := ofDocument(ctx, a, cmd); set != nil {
-		for _, key := range set.Keys() {
-			names = append(names, key.String())
-		}
+		return lists.Map(set.Keys(), policy.Key.String)
 	}
-	return names
+	return nil
 }
 
 func pipelinesNamed(kind string) candidates {
@@ -196,13 +181,10 @@ func pipelinesNamed(kind string) candidates {
 	}
 }
 
-func periodicNames(ctx context.Context, a *cli.App, cmd *cobra.Command) (names []string) {
+func periodicNames(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
 	list, err := periodic.Read(ctx, a, open.Text(cmd, "file"))
 	if err != nil {
 		return nil
 	}
-	for _, p := range list {
-		names = append(names, p.Name)
-	}
-	return names
+	return lists.Map(list, func(p job.Periodic) string { return p.Name })
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -56,10 +57,8 @@ pass that ID to --below to go on.`,
 			if err != nil {
 				return err
 			}
-			out := foundJSON{Jobs: []api.Job{}, Next: found.Next, Unindexed: found.Unindexed}
-			for _, r := range found.Jobs {
-				out.Jobs = append(out.Jobs, NewJSON(hidden.hide(r), nil))
-			}
+			shown := lists.Map(found.Jobs, func(r *job.Record) api.Job { return NewJSON(hidden.hide(r), nil) })
+			out := foundJSON{Jobs: shown, Next: found.Next, Unindexed: found.Unindexed}
 			tellHowFar(a, found, q.Limit)
 			return a.Print(form, out, func(w io.Writer) { writeTable(w, out.Jobs) })
 		})
