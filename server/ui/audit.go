@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
 )
@@ -63,9 +64,7 @@ func readEvents(r *request, path string, q client.AuditQuery) (auditSearch, erro
 	if err != nil {
 		return out, err
 	}
-	for _, line := range lines {
-		out.Events = append(out.Events, newEventRow(r, line))
-	}
+	out.Events = lists.Map(lines, func(line api.AuditLine) eventRow { return newEventRow(r, line) })
 	if before != "" {
 		out.Older = r.ui.href(path, "type", r.query.Get("type"), "work_id", q.WorkID, "actor", q.Actor, "action", q.Action, "before", before)
 	}

@@ -13,8 +13,6 @@ import (
 	"github.com/tenetdev/tenet/server/api"
 )
 
-func auditActions() []*action { return []*action{verifyAuditAction(), replayAuditAction()} }
-
 // auditRun is the page of a verification or replay, part by part until it has ended.
 type auditRun struct {
 	What     string // Verify or Replay, the title

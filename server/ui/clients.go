@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/params"
 )
@@ -69,9 +70,7 @@ func clientsPage() *page {
 			return nil, err
 		}
 		out.Next = r.next("clients", list.Next, "document", out.Document, "revision", out.Revision, "label", out.Label, "refused", q.Get("refused"))
-		for _, c := range list.Clients {
-			out.Clients = append(out.Clients, newClientRow(c))
-		}
+		out.Clients = lists.Map(list.Clients, newClientRow)
 		return out, nil
 	}}
 }

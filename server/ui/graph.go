@@ -217,9 +217,7 @@ func (d *drawing) graph() graph {
 			b.Title, b.Note = cut(b.Title, titleRunes), cut(b.Note, noteRunes)
 		}
 	}
-	for _, path := range d.paths {
-		g.Lines = append(g.Lines, d.path(path))
-	}
+	g.Lines = lists.Map(d.paths, d.path)
 	return g
 }
 

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/params"
@@ -129,10 +130,7 @@ func (s *recordSearch) list(r *request) (err error) {
 func listRecords(r *request, query url.Values) (rows []recordRow, next api.Cursor, err error) {
 	var found api.RecordPage
 	err = r.get(recordsPath, query, &found)
-	for _, record := range found.Records {
-		rows = append(rows, newRecordRow(r, record))
-	}
-	return rows, found.Next, err
+	return lists.Map(found.Records, func(record api.Record) recordRow { return newRecordRow(r, record) }), found.Next, err
 }
 
 // recordView is what the page of one record shows.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -75,10 +76,7 @@ func readJobFlow(r *request, j *api.Job, outputs bool) (*jobFlow, error) {
 func readRelated(r *request, id, relation string) (list []relatedJob, more bool, err error) {
 	var page api.FlowNodePage
 	err = r.get("/v1/jobs/"+url.PathEscape(id)+"/"+relation, url.Values{"limit": {strconv.Itoa(shownRelated)}}, &page)
-	for _, n := range page.Nodes {
-		list = append(list, relatedJob{FlowNode: n})
-	}
-	return list, page.Next > 0, err
+	return lists.Map(page.Nodes, func(n api.FlowNode) relatedJob { return relatedJob{FlowNode: n} }), page.Next > 0, err
 }
 
 // draw draws the needs to the left of the job and the dependents to its right.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
@@ -113,9 +114,7 @@ func loadJobs(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, j := range found.Jobs {
-		out.Rows = append(out.Rows, newJobRow(j))
-	}
+	out.Rows = lists.Map(found.Jobs, newJobRow)
 	out.Unindexed = found.Unindexed
 	if found.Next != "" {
 		out.Older = r.ui.href("jobs", "filter", text, "below", found.Next)

@@ -99,14 +99,9 @@ const stateField = "state"
 
 // withState returns the search for jobs of a state, or of all if it is empty.
 func (s *jobSearch) withState(state job.State) string {
-	var terms filter.Terms
+	terms := slices.DeleteFunc(slices.Clone(s.Terms), func(t filter.Term) bool { return t.Field == stateField })
 	if state != "" {
-		terms = append(terms, filter.Term{Field: stateField, Values: filter.Exactly(string(state))})
-	}
-	for _, t := range s.Terms {
-		if t.Field != stateField {
-			terms = append(terms, t)
-		}
+		terms = slices.Insert(terms, 0, filter.Term{Field: stateField, Values: filter.Exactly(string(state))})
 	}
 	return terms.String()
 }

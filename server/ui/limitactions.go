@@ -15,10 +15,6 @@ import (
 	"github.com/tenetdev/tenet/server/internal/params"
 )
 
-func limitActions() []*action {
-	return []*action{newLimitAction(), setLimitAction(), offLimitAction(), resetLimitAction()}
-}
-
 // limitOf finds the limit that the query names.
 func limitOf(r *request) (api.Limit, error) {
 	list, err := readLimits(r)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/server/api"
@@ -40,11 +41,7 @@ type bucketRow struct {
 func limitsPage() *page {
 	return &page{path: "limits", nav: "Limits", title: "Limits", file: "limits", load: func(r *request) (any, error) {
 		list, err := readLimits(r)
-		var v limitsView
-		for _, l := range list {
-			v.Limits = append(v.Limits, newLimitRow(l))
-		}
-		return v, err
+		return limitsView{Limits: lists.Map(list, newLimitRow)}, err
 	}}
 }
 

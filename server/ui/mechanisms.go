@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
+	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
 )
@@ -53,15 +55,11 @@ func mechanismsPage() *page {
 			return out, err
 		}
 		out.Partial = list.Partial
-		for _, t := range list.Totals {
-			out.Totals = append(out.Totals, newMechanismTotal(r.ui, t))
-		}
+		out.Totals = lists.Map(list.Totals, func(t api.MechanismTotal) mechanismTotal { return newMechanismTotal(r.ui, t) })
 		if !out.ByClient {
 			return out, nil
 		}
-		for _, m := range list.Mechanisms {
-			out.Rows = append(out.Rows, mechanismRow{m, mechanismClass[m.State]})
-		}
+		out.Rows = lists.Map(list.Mechanisms, func(m api.Mechanism) mechanismRow { return mechanismRow{m, mechanismClass[m.State]} })
 		out.Next = r.next("mechanisms", list.Next, "document", f.Document, "client", f.Client, "kind", f.Kind, "name", f.Name, "state", f.State)
 		return out, nil
 	}}
@@ -96,13 +94,10 @@ func (r *request) reported(kind string, filter url.Values, perPage int, list any
 }
 
 // documentNames lists the names of documents, for filters.
-func (r *request) documentNames() (names []string, err error) {
+func (r *request) documentNames() ([]string, error) {
 	var documents api.Documents
-	err = r.get("/v1/documents", map[string][]string{"limit": {"1000"}}, &documents)
-	for _, d := range documents.Documents {
-		names = append(names, d.Name)
-	}
-	return names, err
+	err := r.get("/v1/documents", map[string][]string{"limit": {"1000"}}, &documents)
+	return lists.Map(documents.Documents, func(d policystore.Document) string { return d.Name }), err
 }
 
 // newMechanismTotal says in how many clients something is wrong.

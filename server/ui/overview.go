@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
@@ -144,16 +145,13 @@ func absent(err error) error {
 const causesShown = 5
 
 // newestCauses returns the groups of dead jobs that have grown last.
-func newestCauses(r *request) (list []causeGroup, err error) {
+func newestCauses(r *request) ([]causeGroup, error) {
 	var found api.Causes
 	if err := absent(r.ask("/v1/dlq/causes", api.CauseQuery{}, &found)); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(found.Groups, func(a, b job.CauseGroup) int { return b.LastSeen.Compare(a.LastSeen) })
-	for _, g := range found.Groups[:min(len(found.Groups), causesShown)] {
-		list = append(list, newCauseGroup(g))
-	}
-	return list, nil
+	return lists.Map(found.Groups[:min(len(found.Groups), causesShown)], newCauseGroup), nil
 }
 
 // readRunning returns what runs beside the jobs: redrives, rollouts, and programs that lag behind.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
 )
@@ -34,9 +35,7 @@ func pipelinesPage() *page {
 			return out, err
 		}
 		out.Partial = list.Partial
-		for _, p := range list.Pipelines {
-			out.Rows = append(out.Rows, newPipelineRow(p))
-		}
+		out.Rows = lists.Map(list.Pipelines, newPipelineRow)
 		out.Next = r.next("pipelines", list.Next, "document", f.Document, "client", f.Client, "kind", f.Kind, "name", f.Name)
 		return out, nil
 	}}

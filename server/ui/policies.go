@@ -8,16 +8,6 @@ import (
 	"github.com/tenetdev/tenet/server/internal/params"
 )
 
-// policyPages lists the pages of policy documents.
-func policyPages() []*page {
-	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyProofPage(), policySimulationPage(), policyRevisionsPage(), policyDiffPage(), rolloutPage(), trialPage(), clientsPage(), mechanismsPage(), pipelinesPage()}
-}
-
-// policyActions lists the changes of policy documents.
-func policyActions() []*action {
-	return []*action{publishAction(), newDocumentAction(), freezeAction(), unfreezeAction(), rollbackAction(), rolloutAction(), endTrialAction()}
-}
-
 type policies struct {
 	Documents []policyRow
 	Next      string

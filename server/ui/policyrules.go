@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/server/api"
@@ -85,10 +86,7 @@ func policyRulesPage() *page {
 		}
 		chosen := r.query.Get("rule")
 		for _, k := range ruleKinds {
-			g := ruleGroup{Name: k.name}
-			for _, c := range ruleColumns {
-				g.Columns = append(g.Columns, c[0])
-			}
+			g := ruleGroup{Name: k.name, Columns: lists.Map(ruleColumns, func(c [2]string) string { return c[0] })}
 			for _, rule := range list.Rules {
 				if rule.Kind == k.kind {
 					g.Rules = append(g.Rules, out.row(r, rule, chosen))
@@ -136,11 +134,8 @@ func (p *policyRules) row(r *request, rule api.Rule, chosen string) ruleRow {
 	return row
 }
 
-func (p *policyRules) cells(r *request, values []policyfile.Value) (list []valueCell) {
-	for _, v := range values {
-		list = append(list, p.cell(r, v))
-	}
-	return list
+func (p *policyRules) cells(r *request, values []policyfile.Value) []valueCell {
+	return lists.Map(values, func(v policyfile.Value) valueCell { return p.cell(r, v) })
 }
 
 func (p *policyRules) cell(r *request, v policyfile.Value) valueCell {

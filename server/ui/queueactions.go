@@ -12,10 +12,6 @@ import (
 	"github.com/tenetdev/tenet/server/client"
 )
 
-func queueActions() []*action {
-	return []*action{pauseQueueAction(), resumeQueueAction(), setQueueAction(), runPeriodicAction(), setPeriodicAction(), deletePeriodicAction(), resetPeriodicAction()}
-}
-
 func queueChange(r *request, s api.QueueSwitch) error {
 	return r.change(client.Call{Method: http.MethodPut, Path: "/v1/queues/" + url.PathEscape(r.PathValue("queue")), Body: s}, nil)
 }

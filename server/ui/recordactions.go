@@ -12,10 +12,6 @@ import (
 	"github.com/tenetdev/tenet/server/client"
 )
 
-func recordActions() []*action {
-	return []*action{resolveRecordAction(), clearRecordAction(), expireRecordsAction()}
-}
-
 // readRecord returns the record that an action is about.
 func readRecord(r *request) (recordRow, error) {
 	var record api.Record

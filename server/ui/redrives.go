@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/params"
@@ -51,9 +52,7 @@ func readRedrives(r *request, cursor string, active bool) (list redriveList, err
 	if err := r.get("/v1/redrives", query, &page); err != nil {
 		return list, err
 	}
-	for _, one := range page.Redrives {
-		list.Redrives = append(list.Redrives, newRedriveView(one))
-	}
+	list.Redrives = lists.Map(page.Redrives, newRedriveView)
 	list.Older = r.next("redrives", page.Next)
 	return list, nil
 }

@@ -87,9 +87,7 @@ func (v *rolloutView) fill(status api.RolloutStatus) error {
 		{"Base", o.Base, base, base.Latency.Quantile(0.95)}, {"Candidate", o.Candidate, candidate, candidate.Latency.Quantile(0.95)},
 	}
 	if status.Judgement != nil {
-		for _, m := range status.Judgement.Measures {
-			v.Measures = append(v.Measures, newMeasureView(m))
-		}
+		v.Measures = lists.Map(status.Judgement.Measures, newMeasureView)
 	}
 	v.Words = v.words(status.Judgement)
 	v.Command = commandLine([]string{"policy", "rollout", "show", v.Name})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
@@ -48,11 +49,8 @@ func tokensPage() *page {
 		if err := r.get(tokensPath, params.Of("limit", tokenPageSize, "cursor", r.query.Get("cursor")), &found); err != nil {
 			return nil, err
 		}
-		out := tokenList{Scopes: scopeChoices(), Next: r.next("tokens", found.Next)}
-		for _, t := range found.Tokens {
-			out.Tokens = append(out.Tokens, tokenRow{t, tokenState(&t, time.Now()), r.owns(t.Name)})
-		}
-		return out, nil
+		row := func(t policystore.Token) tokenRow { return tokenRow{t, tokenState(&t, time.Now()), r.owns(t.Name)} }
+		return tokenList{Scopes: scopeChoices(), Next: r.next("tokens", found.Next), Tokens: lists.Map(found.Tokens, row)}, nil
 	}}
 }
 
@@ -68,8 +66,6 @@ func tokenState(t *policystore.Token, now time.Time) string {
 
 // owns reports whether the caller came with the token of a name.
 func (r *request) owns(name string) bool { return r.who.Kind == "token" && r.who.Name == name }
-
-func tokenActions() []*action { return []*action{createTokenAction(), revokeTokenAction()} }
 
 // lifetimes are how long new tokens work.
 var lifetimes = []choice{
@@ -130,9 +126,7 @@ func newToken(r *request) (in api.NewToken, err error) {
 	in = api.NewToken{
 		Name: strings.TrimSpace(r.PostFormValue("name")), Queues: parts(r.PostFormValue("queues")), Documents: parts(r.PostFormValue("documents")),
 	}
-	for _, s := range r.PostForm["scopes"] {
-		in.Scopes = append(in.Scopes, policystore.Scope(s))
-	}
+	in.Scopes = lists.Map(r.PostForm["scopes"], func(s string) policystore.Scope { return policystore.Scope(s) })
 	if len(in.Scopes) == 0 {
 		return in, formFault("Choose at least one scope.")
 	}

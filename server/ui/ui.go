@@ -125,12 +125,13 @@ func (u *UI) routes() {
 
 // pages lists the pages, in the order of the navigation.
 func (u *UI) pages() []*page {
-	list := slices.Concat(
-		[]*page{overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage(), flowsPage(), flowPage(), limitsPage()},
-		[]*page{deadLettersPage(), redrivesPage(), redrivePage()},
-		policyPages(),
-		[]*page{recordsPage(), recordPage(), auditPage(), eventPage(), operatorsPage(), tokensPage()},
-	)
+	list := []*page{
+		overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage(), flowsPage(), flowPage(), limitsPage(),
+		deadLettersPage(), redrivesPage(), redrivePage(),
+		policiesPage(), policyRulesPage(), policyTextPage(), policyProofPage(), policySimulationPage(), policyRevisionsPage(), policyDiffPage(),
+		rolloutPage(), trialPage(), clientsPage(), mechanismsPage(), pipelinesPage(),
+		recordsPage(), recordPage(), auditPage(), eventPage(), operatorsPage(), tokensPage(),
+	}
 	if u.options.Development {
 		list = append(list, componentsPage())
 	}
@@ -139,17 +140,15 @@ func (u *UI) pages() []*page {
 
 // actions lists the changes that a person can make.
 func (u *UI) actions() []*action {
-	return slices.Concat(
-		queueActions(),
-		jobActions(),
-		flowActions(),
-		limitActions(),
-		redriveActions(),
-		policyActions(),
-		recordActions(),
-		tokenActions(),
-		auditActions(),
-	)
+	return slices.Concat(jobActions(), flowActions(), redriveActions(), []*action{
+		pauseQueueAction(), resumeQueueAction(), setQueueAction(),
+		runPeriodicAction(), setPeriodicAction(), deletePeriodicAction(), resetPeriodicAction(),
+		newLimitAction(), setLimitAction(), offLimitAction(), resetLimitAction(),
+		publishAction(), newDocumentAction(), freezeAction(), unfreezeAction(), rollbackAction(), rolloutAction(), endTrialAction(),
+		resolveRecordAction(), clearRecordAction(), expireRecordsAction(),
+		createTokenAction(), revokeTokenAction(),
+		verifyAuditAction(), replayAuditAction(),
+	})
 }
 
 // fragments lists the parts of pages that scripts ask for.
