@@ -28,8 +28,7 @@ type shared struct {
 	leaving bool
 	users   int // processes that use the limit, this one included
 
-	next    placeState // of the exchange in progress
-	granted int
+	granted int // in the exchange in progress
 }
 
 // placeState is the state of a shared concurrency limit in the store.
@@ -188,7 +187,6 @@ func (m member) Change(now time.Time, data []byte) []byte {
 		}
 		r.Holders[id] = next
 	}
-	s.next = r
 	if maps.Equal(before, r.Holders) {
 		return nil
 	}

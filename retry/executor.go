@@ -213,11 +213,8 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 	}
 	p, changed, evicted := e.install(key, answer)
 	e.reportMissing(p)
-	if changed.Changed() && e.options.Observer != nil {
-		e.notify(context.Background(), &observe.Event{
-			Type: observe.CircuitChanged, Time: e.now(), Work: observe.Work{Key: key, Surface: p.surface}, Policy: p.policy,
-			Circuit: &observe.CircuitChange{From: changed.From.String(), To: changed.To.String()},
-		})
+	if changed.Changed() {
+		e.reportCircuit(key, p.policy, changed)
 	}
 	if evicted {
 		const detail = "the executor has evicted a key because more keys are in use than MaxKeys; keys must name operations, not requests, tenants or users"

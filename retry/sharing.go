@@ -54,7 +54,7 @@ func (e *Executor) updateBreaker(s *keyState, c policy.Circuit) circuit.Transiti
 	} else {
 		key := s.key
 		s.breaker = circuit.NewShared(c, circuit.SharedOptions{
-			Hub: e.options.Sharing, Name: key.String(), Clock: e.elapsed, Changed: func(t circuit.Transition) { e.reportCircuit(key, t) },
+			Hub: e.options.Sharing, Name: key.String(), Clock: e.elapsed, Changed: func(t circuit.Transition) { e.reportCircuit(key, nil, t) },
 		})
 	}
 	if old == nil {
@@ -85,13 +85,13 @@ func (e *Executor) updateLimiter(s *keyState, p policy.Limit) {
 	}
 }
 
-// reportCircuit reports a change of a breaker outside of any call.
-func (e *Executor) reportCircuit(key policy.Key, t circuit.Transition) {
+// reportCircuit reports a change of a breaker outside of any call, with the policy that made it, if any.
+func (e *Executor) reportCircuit(key policy.Key, p *policy.Policy, t circuit.Transition) {
 	if e.options.Observer == nil {
 		return
 	}
 	e.notify(context.Background(), &observe.Event{
-		Type: observe.CircuitChanged, Time: e.now(), Work: observe.Work{Key: key, Surface: key.Surface()},
+		Type: observe.CircuitChanged, Time: e.now(), Work: observe.Work{Key: key, Surface: key.Surface()}, Policy: p,
 		Circuit: &observe.CircuitChange{From: t.From.String(), To: t.To.String()},
 	})
 }

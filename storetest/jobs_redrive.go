@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -91,9 +92,7 @@ func (r *redrives) step(id string) (job.Redrive, job.RedriveVerdict) {
 // released notes that any job may have been set back.
 func (r *redrives) released(state job.Redrive) {
 	if state.Released > 0 {
-		for id := range r.kept {
-			r.retried[id] = true
-		}
+		maps.Copy(r.retried, r.kept)
 	}
 }
 

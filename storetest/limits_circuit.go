@@ -48,6 +48,15 @@ func (s *limits) breakers(n int, c policy.Circuit) *breakers {
 	return b
 }
 
+// opened returns breakers that the first process has opened.
+func (s *limits) opened(n int, c policy.Circuit) *breakers {
+	s.Helper()
+	b := s.breakers(n, c)
+	b.open(0)
+	b.all(circuit.Open)
+	return b
+}
+
 func (b *breakers) now() time.Duration { return time.Since(b.begin) }
 
 // attempt makes an attempt of a process, and reports whether it was admitted.
@@ -140,9 +149,7 @@ func (b *breakers) probing(d time.Duration, r circuit.Result) (most, total int64
 }
 
 func probesAreBounded(s *limits) {
-	b := s.breakers(5, three(500*time.Millisecond, 2))
-	b.open(0)
-	b.all(circuit.Open)
+	b := s.opened(5, three(500*time.Millisecond, 2))
 	most, total := b.probing(3*time.Second, circuit.Ignored) // which frees the slots, and decides nothing
 	if most > 2 || total < 4 {
 		s.Errorf("%d probes ran at once and %d in all, want at most 2 at once, and several", most, total)
@@ -150,9 +157,7 @@ func probesAreBounded(s *limits) {
 }
 
 func closingIsShared(s *limits) {
-	b := s.breakers(3, three(300*time.Millisecond, 2))
-	b.open(0)
-	b.all(circuit.Open)
+	b := s.opened(3, three(300*time.Millisecond, 2))
 	s.until("probes to succeed", func() bool {
 		b.attempt(1, circuit.Success)
 		return b.list[1].State(b.now()) == circuit.Closed
@@ -163,9 +168,7 @@ func closingIsShared(s *limits) {
 }
 
 func probeFails(s *limits) {
-	b := s.breakers(3, three(2*time.Second, 1))
-	b.open(0)
-	b.all(circuit.Open)
+	b := s.opened(3, three(2*time.Second, 1))
 	s.until("the probe", func() bool { return b.attempt(1, circuit.Failure) })
 	for i := range b.list { // the old cooldown may not be over yet where the failure has not been heard of
 		s.until("the new cooldown", func() bool { return b.list[i].Wait(b.now()) >= time.Second })
@@ -173,9 +176,7 @@ func probeFails(s *limits) {
 }
 
 func deadProbe(s *limits) {
-	b := s.breakers(2, three(300*time.Millisecond, 1))
-	b.open(0)
-	b.all(circuit.Open)
+	b := s.opened(2, three(300*time.Millisecond, 1))
 	s.until("the probe", func() bool { _, _, ok := b.list[0].Acquire(b.now(), false); return ok })
 	s.abandon(0) // the process ends without a word
 	if b.attempt(1, circuit.Success) {
@@ -187,9 +188,7 @@ func deadProbe(s *limits) {
 }
 
 func unusedProbe(s *limits) {
-	b := s.breakers(2, three(300*time.Millisecond, 1))
-	b.open(0)
-	b.all(circuit.Open)
+	b := s.opened(2, three(300*time.Millisecond, 1))
 	s.until("the lease", func() bool { _, ok := b.list[0].Look(b.now()); return ok }) // and makes no attempt
 	s.until("the lease to pass on", func() bool { return b.attempt(1, circuit.Success) })
 	b.all(circuit.Closed)

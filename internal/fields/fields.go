@@ -12,7 +12,6 @@ import (
 // Field is one documented field of a struct.
 type Field struct {
 	Name  string // in documents
-	Go    string // in Go
 	Index int
 	Type  reflect.Type
 	Rule  Rule
@@ -65,7 +64,7 @@ func Of(t reflect.Type) []Field {
 		if name == "" || name == "-" {
 			continue
 		}
-		list = append(list, Field{Name: name, Go: f.Name, Index: i, Type: f.Type, Rule: parseRule(f.Type, f.Tag.Get("check")), Kind: kindOf[t.Name()+"."+name]})
+		list = append(list, Field{Name: name, Index: i, Type: f.Type, Rule: parseRule(f.Type, f.Tag.Get("check")), Kind: kindOf[t.Name()+"."+name]})
 	}
 	cache.Store(t, list)
 	return list

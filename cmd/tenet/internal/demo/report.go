@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
-	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -116,14 +116,11 @@ func newReport(ctx context.Context, o Options, run ending) (Report, error) {
 // records returns all jobs by their unique keys, which are the deliveries' IDs.
 func records(ctx context.Context, s open.JobStore) (map[string]*job.Record, error) {
 	found := map[string]*job.Record{}
-	page := func(after string, limit int) ([]*job.Record, error) { return s.List(ctx, job.Filter{}, after, limit) }
-	for record, err := range paging.All("", 1000, page, func(r *job.Record) string { return r.ID }) {
-		if err != nil {
-			return nil, err
-		}
-		found[record.UniqueKey] = record
-	}
-	return found, nil
+	err := jobs.EachJob(ctx, s, jobs.Range{}, func(r *job.Record) bool {
+		found[r.UniqueKey] = r
+		return true
+	})
+	return found, err
 }
 
 // boundOf returns the bound of jobs under the given keys, one for each job, or nil if they share no retry ratio. Each of the
