@@ -7,6 +7,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -30,12 +31,10 @@ var fieldOfDeclared = map[string]string{
 // known lists by kind the names that a document may use, sorted.
 func known(root map[string]any, supplied Declared) map[string][]string {
 	names := map[string][]string{
+		"class":      lists.Texts(append(policy.Classes(), supplied.Classes...)),
 		"classifier": append([]string{"default", "http", "grpc", "exit"}, supplied.Classifiers...),
 		"trigger":    append(policy.Triggers(), supplied.Triggers...),
 		"budget":     slices.AppendSeq(slices.Clone(supplied.Budgets), maps.Keys(object(root, "budgets"))),
-	}
-	for _, c := range append(policy.Classes(), supplied.Classes...) {
-		names["class"] = append(names["class"], string(c))
 	}
 	declared := object(root, "declared")
 	for kind, field := range fieldOfDeclared {

@@ -18,6 +18,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/server/api"
 )
 
@@ -103,10 +104,8 @@ func (f *demoFlags) report(ctx context.Context, a *cli.App, report Report) error
 	if err != nil {
 		return err
 	}
-	out := reportJSON{Audit: log, Report: &report, Stories: make([]storyJSON, len(report.Stories))}
-	for i, story := range report.Stories {
-		out.Stories[i] = storyJSON{story.Why, jobs.NewJSON(story.Job, story.History)}
-	}
+	shown := func(s Story) storyJSON { return storyJSON{s.Why, jobs.NewJSON(s.Job, s.History)} }
+	out := reportJSON{Audit: log, Report: &report, Stories: lists.Map(report.Stories, shown)}
 	if err := a.Print(*f.form, out, func(w io.Writer) { writeReport(a, w, &report, &log) }); err != nil {
 		return err
 	}

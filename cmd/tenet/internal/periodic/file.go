@@ -16,6 +16,7 @@ import (
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policyfile"
 )
@@ -189,13 +190,8 @@ func periodicCheckCommand(a *cli.App) *cobra.Command {
 			}
 			f := parsePeriodic(path, text)
 			a.PrintFaults(f.faults)
-			r := periodicCheck{path, len(f.faults) == 0, []string{}, []cli.FaultResult{}}
-			for _, e := range f.entries {
-				r.Names = append(r.Names, e.Name)
-			}
-			for _, fault := range f.faults {
-				r.Faults = append(r.Faults, cli.FaultResultOf(fault))
-			}
+			names := lists.Map(f.entries, func(e periodicEntry) string { return e.Name })
+			r := periodicCheck{path, len(f.faults) == 0, names, lists.Map(f.faults, cli.FaultResultOf)}
 			results, invalid = append(results, r), invalid || !r.Valid
 		}
 		err := a.Print(form, results, func(w io.Writer) {
