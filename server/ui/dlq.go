@@ -30,10 +30,6 @@ type causeGroup struct {
 // shownCauses bounds the groups of the page.
 const shownCauses = 200
 
-func deadLettersPage() *page {
-	return &page{path: "dlq", nav: "Dead letters", title: "Dead letters", file: "dlq", load: loadDeadLetters}
-}
-
 func loadDeadLetters(r *request) (any, error) {
 	d := deadLetters{Search: parseSearch(r.ui, r.query.Get("filter"))}
 	if d.Search.Fault != nil {

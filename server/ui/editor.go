@@ -64,14 +64,6 @@ type placedFault struct {
 //go:embed starter.yaml
 var starter string
 
-func publishAction() *action {
-	return &action{path: "policies/{name}/publish", preview: editorPreview, make: publish}
-}
-
-func newDocumentAction() *action {
-	return &action{path: "new-policy", preview: editorPreview, make: publish}
-}
-
 // errReview shows the editor again without a fault.
 var errReview = errors.New("review the text")
 

@@ -48,10 +48,6 @@ type nodeRow struct {
 	NeedNames string
 }
 
-func flowPage() *page {
-	return &page{path: "flows/{id}", nav: "Flows", file: "flow", load: loadFlow}
-}
-
 func loadFlow(r *request) (any, error) {
 	id := r.PathValue("id")
 	v := &flowView{Command: commandOn(id, "flows", "inspect")}

@@ -50,10 +50,6 @@ func newFlowRow(u *UI, f api.Flow) flowRow {
 	return row
 }
 
-func flowsPage() *page {
-	return &page{path: "flows", nav: "Flows", title: "Flows", file: "flows", load: loadFlows}
-}
-
 func loadFlows(r *request) (any, error) {
 	v := &flowsView{
 		ID: strings.TrimSpace(r.query.Get("id")), State: r.query.Get("state"),

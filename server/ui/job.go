@@ -48,10 +48,6 @@ func (v *jobView) With(name, value string) string {
 // maxAttempts bounds the rows that the page shows.
 const maxAttempts = 200
 
-func jobPage() *page {
-	return &page{path: "jobs/{id}", nav: "Jobs", file: "job", load: loadJob}
-}
-
 func loadJob(r *request) (any, error) {
 	v := &jobView{self: r.query, ui: r.ui, ShowPayload: r.query.Get("payload") == "show"}
 	v.MaySecrets = can(view{Who: r.who}, policystore.ScopeOperate)

@@ -76,10 +76,6 @@ func newJobRow(j api.Job) jobRow {
 	return row
 }
 
-func jobsPage() *page {
-	return &page{path: "jobs", nav: "Jobs", title: "Jobs", file: "jobs", load: loadJobs}
-}
-
 func loadJobs(r *request) (any, error) {
 	out := jobsView{Search: parseSearch(r.ui, r.query.Get("filter")), Below: r.query.Get("below")}
 	text := out.Search.Text

@@ -126,8 +126,14 @@ func (u *UI) routes() {
 // pages lists the pages, in the order of the navigation.
 func (u *UI) pages() []*page {
 	list := []*page{
-		overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage(), flowsPage(), flowPage(), limitsPage(),
-		deadLettersPage(), redrivesPage(), redrivePage(),
+		overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(),
+		{path: "jobs", nav: "Jobs", title: "Jobs", file: "jobs", load: loadJobs},
+		{path: "jobs/{id}", nav: "Jobs", file: "job", load: loadJob},
+		{path: "flows", nav: "Flows", title: "Flows", file: "flows", load: loadFlows},
+		{path: "flows/{id}", nav: "Flows", file: "flow", load: loadFlow},
+		limitsPage(),
+		{path: "dlq", nav: "Dead letters", title: "Dead letters", file: "dlq", load: loadDeadLetters},
+		redrivesPage(), redrivePage(),
 		policiesPage(), policyRulesPage(), policyTextPage(), policyProofPage(), policySimulationPage(), policyRevisionsPage(), policyDiffPage(),
 		rolloutPage(), trialPage(), clientsPage(), mechanismsPage(), pipelinesPage(),
 		recordsPage(), recordPage(), auditPage(), eventPage(), operatorsPage(), tokensPage(),
@@ -144,7 +150,8 @@ func (u *UI) actions() []*action {
 		pauseQueueAction(), resumeQueueAction(), setQueueAction(),
 		runPeriodicAction(), setPeriodicAction(), deletePeriodicAction(), resetPeriodicAction(),
 		newLimitAction(), setLimitAction(), offLimitAction(), resetLimitAction(),
-		publishAction(), newDocumentAction(), freezeAction(), unfreezeAction(), rollbackAction(), rolloutAction(), endTrialAction(),
+		{path: "policies/{name}/publish", preview: editorPreview, make: publish}, {path: "new-policy", preview: editorPreview, make: publish},
+		freezeAction(), unfreezeAction(), rollbackAction(), rolloutAction(), endTrialAction(),
 		resolveRecordAction(), clearRecordAction(), expireRecordsAction(),
 		createTokenAction(), revokeTokenAction(),
 		verifyAuditAction(), replayAuditAction(),
