@@ -43,7 +43,7 @@ func Audit(t *testing.T, o AuditOptions) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			s := &sink{T: t, options: o, ctx: context.Background()}
+			s := &sink{suite: suite{T: t, ctx: context.Background()}, options: o}
 			s.use(o.Open(t))
 			c.run(s)
 		})
@@ -59,10 +59,10 @@ type auditCase struct {
 
 // sink is a sink under test.
 type sink struct {
-	*testing.T
+	suite
 	audit.Sink
 	audit.Source
-	ctx     context.Context
+
 	options AuditOptions
 	closed  bool
 }
@@ -73,11 +73,8 @@ func (s *sink) use(opened audit.Sink) {
 	s.Sink, s.closed = opened, false
 	s.Source = s.sourceOf(opened)
 	s.Cleanup(func() {
-		if s.Sink != opened || s.closed {
-			return
-		}
-		if err := opened.Close(); err != nil {
-			s.Errorf("Close: %v", err)
+		if s.Sink == opened && !s.closed {
+			s.report("Close", opened.Close())
 		}
 	})
 }
@@ -98,9 +95,7 @@ func (s *sink) sourceOf(opened audit.Sink) audit.Source {
 func (s *sink) shut() {
 	s.Helper()
 	s.closed = true
-	if err := s.Close(); err != nil {
-		s.Fatalf("Close: %v", err)
-	}
+	s.need("Close", s.Close())
 }
 
 // reopen closes the sink under test and opens its data again.
@@ -116,9 +111,7 @@ func (s *sink) append(entries ...audit.Entry) {
 	s.Helper()
 	text := func(e audit.Entry) string { return string(e.Line) + fmt.Sprintf("%+v", *e.Event) }
 	before := lists.Map(entries, text)
-	if err := s.Append(s.ctx, entries); err != nil {
-		s.Fatalf("Append of %d entries: %v", len(entries), err)
-	}
+	s.need(fmt.Sprintf("Append of %d entries", len(entries)), s.Append(s.ctx, entries))
 	for i, e := range entries {
 		if before[i] != text(e) {
 			s.Fatalf("Append has changed entry %d, which belongs to its caller", i)
@@ -136,9 +129,7 @@ type stored struct {
 func (s *sink) read(after string) []stored {
 	s.Helper()
 	list, err := collect(s.ctx, s.Source, after)
-	if err != nil {
-		s.Fatalf("Read after %q: %v", after, err)
-	}
+	s.need(fmt.Sprintf("Read after %q", after), err)
 	return list
 }
 
@@ -173,9 +164,7 @@ func (s *sink) holds(list []stored, want ...audit.Entry) {
 func (s *sink) headsAre(want ...audit.Head) {
 	s.Helper()
 	got, err := s.Heads(s.ctx)
-	if err != nil {
-		s.Fatalf("Heads: %v", err)
-	}
+	s.need("Heads", err)
 	if len(want)+len(got) == 0 {
 		return
 	}

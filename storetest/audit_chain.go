@@ -34,17 +34,13 @@ func auditChainCases() []auditCase {
 			s.append(all...)
 			second := s.options.Second(s.T, s.Sink)
 			list, err := collect(s.ctx, s.sourceOf(second), "")
-			if err != nil {
-				s.Fatal(err)
-			}
+			s.ok(err)
 			s.holds(list, all...)
 			heads, err := second.Heads(s.ctx)
 			if err != nil || len(heads) != 1 || heads[0] != c.head {
 				s.Errorf("heads %+v, %v; want %+v", heads, err, c.head)
 			}
-			if err := second.Close(); err != nil {
-				s.Error(err)
-			}
+			s.report("Close", second.Close())
 			s.append(c.next()) // the other handles stay open
 		}},
 		{name: "A3/odd text comes back unchanged", run: func(s *sink) {

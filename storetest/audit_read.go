@@ -74,9 +74,7 @@ func auditReadCases() []auditCase {
 				_, err := s.Heads(s.ctx)
 				return err
 			})
-			if err != nil {
-				s.Fatal(err)
-			}
+			s.ok(err)
 			s.holds(s.read(""), all[:30]...)
 		}},
 		{name: "A2/a reader that follows a writer misses nothing", run: func(s *sink) { follow(s, []audit.Sink{s.Sink}) }},
@@ -87,9 +85,7 @@ func auditReadCases() []auditCase {
 			}
 			follow(s, writers)
 			for _, w := range writers[1:] {
-				if err := w.Close(); err != nil {
-					s.Error(err)
-				}
+				s.report("Close", w.Close())
 			}
 		}},
 	}
@@ -132,9 +128,7 @@ func follow(s *sink, writers []audit.Sink) {
 		heads = append(heads, c.head)
 		group.Go(func() {
 			for _, entries := range list {
-				if err := w.Append(s.ctx, entries); err != nil {
-					s.Error(err)
-				}
+				s.report("Append", w.Append(s.ctx, entries))
 			}
 		})
 	}

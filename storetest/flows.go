@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -239,9 +240,8 @@ func needCases() []jobsCase {
 			atOnce(2, func(side int) {
 				for i := range pairs {
 					ref := held[g.ids[fmt.Sprint([]string{"a", "b"}[side], i)]].Ref()
-					if err := g.Settle(g.ctx, []job.Settlement{{Ref: ref, Kind: job.KindComplete, Reason: policy.ReasonSuccess}}); err != nil {
-						g.Error(err)
-					}
+					errs := g.Settle(g.ctx, []job.Settlement{{Ref: ref, Kind: job.KindComplete, Reason: policy.ReasonSuccess}})
+					g.report("Settle", errors.Join(errs...))
 				}
 			})
 			if got := len(g.claim()); got != pairs {

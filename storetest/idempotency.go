@@ -97,9 +97,7 @@ func (s *keys) shortLease(id idempotency.ID) idempotency.BeginRequest {
 func (s *keys) begin(req idempotency.BeginRequest, want idempotency.Verdict) idempotency.Begun {
 	s.Helper()
 	b, err := s.Begin(s.ctx, req)
-	if err != nil {
-		s.Fatalf("Begin: %v", err)
-	}
+	s.need("Begin", err)
 	if b.Verdict != want {
 		s.Fatalf("Begin: verdict %s, want %s; the record is %+v", b.Verdict, want, b.Record)
 	}
@@ -125,9 +123,7 @@ func (s *keys) claimOf(b idempotency.Begun, req idempotency.BeginRequest) idempo
 func (s *keys) got(id idempotency.ID) idempotency.Record {
 	s.Helper()
 	r, err := s.Get(s.ctx, id)
-	if err != nil {
-		s.Fatalf("Get(%s): %v", id, err)
-	}
+	s.need(fmt.Sprintf("Get(%s)", id), err)
 	return r
 }
 

@@ -83,13 +83,7 @@ func keyConcurrencyCases() []keysCase {
 			for range 10 {
 				lapsed := s.lapsed()
 				var settled, taken, resolved, cleared atomic.Int64
-				count := func(n *atomic.Int64, err error) {
-					if err == nil {
-						n.Add(1)
-					} else if !errors.Is(err, idempotency.ErrFenced) {
-						s.Error(err)
-					}
-				}
+				count := func(n *atomic.Int64, err error) { s.count(n, err, idempotency.ErrFenced) }
 				s.together(8, func(store idempotency.Store, i int) {
 					switch i % 4 {
 					case 0:

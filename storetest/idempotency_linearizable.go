@@ -158,9 +158,7 @@ func linearizableKeys(s *keys) {
 				store: store, name: fmt.Sprintf("caller-%s-%d", run, i), keys: names[i%3*4 : i%3*4+4], lease: lease,
 				called: func(models.KeyCall) {}, answered: func(call models.KeyCall, answer models.KeyAnswer) { history.add(i, call, answer) },
 			}
-			if err := caller.run(s.ctx, 40); err != nil {
-				s.Error(err)
-			}
+			s.report("a caller", caller.run(s.ctx, 40))
 		})
 	})
 }

@@ -18,9 +18,7 @@ func tenant() string { return fmt.Sprintf("tenant-%s-%d", run, ids.Add(1)) }
 func (s *keys) listed(f idempotency.Filter, after idempotency.ID, limit int) []idempotency.Record {
 	s.Helper()
 	list, err := s.List(s.ctx, f, after, limit)
-	if err != nil {
-		s.Fatalf("List(%+v, %+v): %v", f, after, err)
-	}
+	s.need(fmt.Sprintf("List(%+v, %+v)", f, after), err)
 	return list
 }
 

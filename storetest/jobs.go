@@ -75,9 +75,7 @@ func open(base suite, o JobsOptions) *jobs {
 			return
 		}
 		s.checkInvariants()
-		if err := store.Close(); err != nil {
-			s.Errorf("Close: %v", err)
-		}
+		s.report("Close", store.Close())
 	})
 	return s
 }
@@ -126,9 +124,7 @@ func (s *jobs) add(in job.Insert) string {
 func (s *jobs) lease(from string, n int, d time.Duration) []*job.Record {
 	s.Helper()
 	list, err := s.Claim(s.ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: from, Free: n}}, Lease: d})
-	if err != nil {
-		s.Fatalf("Claim: %v", err)
-	}
+	s.need("Claim", err)
 	return list
 }
 
@@ -136,9 +132,7 @@ func (s *jobs) lease(from string, n int, d time.Duration) []*job.Record {
 func (s *jobs) leaseTypes(n int, types ...string) []*job.Record {
 	s.Helper()
 	list, err := s.Claim(s.ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: queue, Free: n}}, Types: types, Lease: long})
-	if err != nil {
-		s.Fatalf("Claim: %v", err)
-	}
+	s.need("Claim", err)
 	return list
 }
 
@@ -233,9 +227,7 @@ func (s *jobs) maintain() job.Maintained {
 func (s *jobs) maintainWith(m job.Maintenance) job.Maintained {
 	s.Helper()
 	done, err := s.Maintain(s.ctx, m)
-	if err != nil {
-		s.Fatalf("Maintain: %v", err)
-	}
+	s.need("Maintain", err)
 	return done
 }
 
@@ -250,9 +242,7 @@ func (s *jobs) maintainAfter(d time.Duration) {
 func (s *jobs) job(id string) (*job.Record, []job.Attempt) {
 	s.Helper()
 	r, history, err := s.Get(s.ctx, id)
-	if err != nil {
-		s.Fatalf("Get(%s): %v", id, err)
-	}
+	s.need(fmt.Sprintf("Get(%s)", id), err)
 	return r, history
 }
 
@@ -277,9 +267,7 @@ func (s *jobs) in(id string, want job.State) *job.Record {
 func (s *jobs) change(a job.Action, f job.Filter, limit int) []string {
 	s.Helper()
 	changed, err := s.Change(s.ctx, a, f, limit)
-	if err != nil {
-		s.Fatalf("Change(%s): %v", a, err)
-	}
+	s.need(fmt.Sprintf("Change(%s)", a), err)
 	for _, id := range changed {
 		switch a {
 		case job.ActionRetry:
@@ -295,9 +283,7 @@ func (s *jobs) change(a job.Action, f job.Filter, limit int) []string {
 func (s *jobs) list(f job.Filter) []*job.Record {
 	s.Helper()
 	list, err := s.List(s.ctx, f, "", 100_000)
-	if err != nil {
-		s.Fatalf("List: %v", err)
-	}
+	s.need("List", err)
 	return list
 }
 

@@ -38,9 +38,8 @@ func activityIsCounted(s *jobs) {
 	s.add(job.Insert{})
 	s.add(job.Insert{RunAt: s.clock().Add(long)})
 	s.add(job.Insert{UniqueKey: "k", RunAt: s.clock().Add(long)})
-	if _, err := s.Enqueue(s.ctx, []job.Insert{{ID: newID(), Type: "t", Queue: queue, UniqueKey: "k"}}); err != nil {
-		s.Fatal(err)
-	}
+	_, err := s.Enqueue(s.ctx, []job.Insert{{ID: newID(), Type: "t", Queue: queue, UniqueKey: "k"}})
+	s.ok(err)
 	want := job.Activity{Enqueued: 3} // a duplicate is none
 	s.did(want)
 	for _, kind := range []job.Kind{job.KindRelease, job.KindRefuse, job.KindSnooze} {

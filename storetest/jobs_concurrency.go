@@ -154,16 +154,3 @@ func (s *jobs) together(f func(store job.Store, worker int)) {
 	}
 	atOnce(concurrent, func(worker int) { f(stores[worker%2], worker) })
 }
-
-// report fails the case, from any goroutine, for an error that is not expected.
-func (s *jobs) report(what string, err error, expected ...error) {
-	s.Helper()
-	for _, e := range expected {
-		if errors.Is(err, e) {
-			return
-		}
-	}
-	if err != nil {
-		s.Errorf("%s: %v", what, err)
-	}
-}

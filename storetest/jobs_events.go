@@ -16,9 +16,7 @@ import (
 func (s *jobs) watch(r job.Relay, after int64, limit int) (list []job.Event, last int64) {
 	s.Helper()
 	list, last, err := r.Watch(s.ctx, after, limit)
-	if err != nil {
-		s.Fatalf("Watch: %v", err)
-	}
+	s.need("Watch", err)
 	return list, last
 }
 
@@ -106,9 +104,7 @@ func eventCases() []jobsCase {
 							for k := range list {
 								list[k] = job.Event{ID: strconv.Itoa(i), Attempts: n*size + k}
 							}
-							if err := handles[i%2].Publish(ctx, list); err != nil {
-								s.Error(err)
-							}
+							s.report("Publish", handles[i%2].Publish(ctx, list))
 						}
 					})
 				}

@@ -142,9 +142,7 @@ func limitChangeCases() []jobsCase {
 						l := policy.JobLimit{Name: "one", Concurrency: i - len(running) + 1}
 						err = s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one, Limit: &l})
 					}
-					if err != nil {
-						s.Error(err)
-					}
+					s.report("at once", err)
 				})
 				if use := s.use("one"); use.Held != 0 {
 					s.Fatalf("round %d: nothing runs, but %d places are held", round, use.Held)

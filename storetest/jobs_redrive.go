@@ -530,9 +530,8 @@ func (r *redrives) race(id string, stores []job.RedriveStepper, at map[string]in
 	ran := r.work(ctx, at)
 	atOnce(len(stores), func(i int) {
 		runner := job.NewRedriveRunner(stores[i], job.RedriveRunnerOptions{Logger: slog.New(slog.DiscardHandler)})
-		if _, err := runner.Follow(ctx, id, nil); err != nil {
-			r.Error(err)
-		}
+		_, err := runner.Follow(ctx, id, nil)
+		r.report("Follow", err)
 	})
 	stop()
 	r.ranOnce(id, at, <-ran)

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"encoding/json"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -16,9 +15,7 @@ import (
 func (s *jobs) settings(store job.SettingStore) (list []job.Setting, version int64) {
 	s.Helper()
 	list, version, err := store.Settings(s.ctx, -1)
-	if err != nil {
-		s.Fatalf("Settings: %v", err)
-	}
+	s.need("Settings", err)
 	return list, version
 }
 
@@ -98,12 +95,7 @@ func settingCases() []jobsCase {
 				for version := range int64(10) {
 					var made atomic.Int64
 					atOnce(8, func(i int) {
-						err := handles[i%2].PutSetting(s.ctx, put(string(rune('a'+i)), "1"), version)
-						if err == nil {
-							made.Add(1)
-						} else if !errors.Is(err, job.ErrConflict) {
-							s.Error(err)
-						}
+						s.count(&made, handles[i%2].PutSetting(s.ctx, put(string(rune('a'+i)), "1"), version), job.ErrConflict)
 					})
 					if made.Load() != 1 {
 						s.Fatalf("version %d: %d changes were made", version, made.Load())

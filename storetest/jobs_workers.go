@@ -38,11 +38,7 @@ func (s *jobs) capable(on *jobs) {
 	run := func(store job.Store, jobType, name string, handler job.RawHandler) {
 		w := job.NewWorker(store, job.WithName(name), job.WithQueues(map[string]int{queue: 10}), poll, job.WithLogger(slog.New(slog.DiscardHandler)))
 		w.HandleRaw(jobType, handler)
-		workers.Go(func() {
-			if err := w.Run(ctx); err != nil {
-				s.Error(err)
-			}
-		})
+		workers.Go(func() { s.report("Run", w.Run(ctx)) })
 	}
 	for i := range 10 {
 		run(s.Store, "foreign", string(rune('0'+i)), func(context.Context, job.Job[[]byte]) error { return nil })

@@ -193,9 +193,7 @@ func linearizableStates(s *limits) {
 			at := time.Since(begin)
 			answer, err := f()
 			end := time.Since(begin)
-			if err != nil {
-				s.Error(err)
-			}
+			s.report("an exchange", err)
 			mu.Lock()
 			defer mu.Unlock()
 			history = append(history, porcupine.Operation{ClientId: client, Input: call, Output: answer, Call: int64(at), Return: int64(end)})

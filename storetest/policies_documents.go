@@ -111,11 +111,8 @@ func documentCases() []policiesCase {
 			atOnce(16, func(i int) {
 				next := d
 				next.Newest = 2
-				if _, err := s.handle(i).Save(s.ctx, next, revision("payments", 2)); err == nil {
-					wins.Add(1)
-				} else if !errors.Is(err, policystore.ErrConflict) {
-					s.Error(err)
-				}
+				_, err := s.handle(i).Save(s.ctx, next, revision("payments", 2))
+				s.count(&wins, err, policystore.ErrConflict)
 			})
 			if n := wins.Load(); n != 1 {
 				s.Errorf("%d savers won", n)

@@ -72,9 +72,7 @@ func rolloutCases() []policiesCase {
 					if i%3 == 0 {
 						slices.Reverse(list)
 					}
-					if err := s.handle(i).AddEvidence(s.ctx, list); err != nil {
-						s.Error(err)
-					}
+					s.report("AddEvidence", s.handle(i).AddEvidence(s.ctx, list))
 				}
 			})
 			got, err := s.Evidence(s.ctx, "r1")
@@ -89,9 +87,8 @@ func rolloutCases() []policiesCase {
 			var leaders atomic.Int64
 			atOnce(10, func(i int) {
 				ok, err := s.second.Lead(s.ctx, "rollouts", fmt.Sprintf("server-%d", i), time.Hour)
-				if err != nil {
-					s.Error(err)
-				} else if ok {
+				s.report("Lead", err)
+				if ok {
 					leaders.Add(1)
 				}
 			})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -71,11 +72,36 @@ func (s *suite) must(err, want error) {
 	}
 }
 
-// ok fails the case for an error.
+// need fails the case at once for an error.
+func (s *suite) need(what string, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// ok fails the case at once for an error.
 func (s *suite) ok(errs ...error) {
 	s.Helper()
 	if err := errors.Join(errs...); err != nil {
 		s.Fatal(err)
+	}
+}
+
+// report fails the case, from any goroutine, for an error that is not expected.
+func (s *suite) report(what string, err error, expected ...error) {
+	s.Helper()
+	if err != nil && !slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }) {
+		s.Errorf("%s: %v", what, err)
+	}
+}
+
+// count counts those of several calls at once that are not refused.
+func (s *suite) count(n *atomic.Int64, err, refused error) {
+	s.Helper()
+	s.report("one of several at once", err, refused)
+	if err == nil {
+		n.Add(1)
 	}
 }
 

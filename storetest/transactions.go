@@ -252,16 +252,12 @@ func (s *transactions) completeInHandler() {
 	} {
 		r, history, warnings := s.handled(func(j job.Job[int], stop func()) error {
 			tx := s.begin()
-			if err := errors.Join(tx.Effect(), tx.CompleteTx(j.Lease())); err != nil {
-				s.Error(err)
-			}
+			s.report("CompleteTx", errors.Join(tx.Effect(), tx.CompleteTx(j.Lease())))
 			if j.Attempt <= c.rolledBack {
 				return errors.Join(errWithdrawn, tx.Rollback())
 			}
 			stop()
-			if err := tx.Commit(); err != nil {
-				s.Error(err)
-			}
+			s.report("Commit", tx.Commit())
 			return c.after
 		})
 		outcomes := lists.Map(history, func(a job.Attempt) job.AttemptOutcome { return a.Outcome })

@@ -92,9 +92,8 @@ func (s *transactions) completeNeed() {
 	f.Chain(nil, job.FlowJob{Node: "need", Request: job.Request{Type: "t", Payload: 7}}, job.FlowJob{Node: "after", Request: other})
 	f.Add(job.FlowJob{Node: "both", Needs: []string{"need", "open"}, Request: other})
 	f.Add(job.FlowJob{Node: "open", Request: other})
-	if _, err := job.NewClient(s.Jobs).EnqueueFlow(s.Context(), f); err != nil {
-		s.Fatal(err)
-	}
+	_, err := job.NewClient(s.Jobs).EnqueueFlow(s.Context(), f)
+	s.ok(err)
 	check := func(when string, want job.State, unmet int) {
 		s.Helper()
 		states := s.nodes("f")
@@ -108,9 +107,7 @@ func (s *transactions) completeNeed() {
 	}
 	s.work(func(j job.Job[int], stop func()) error {
 		tx := s.begin()
-		if err := cmp.Or(tx.CompleteTx(j.Lease()), tx.CompleteTx(j.Lease())); err != nil {
-			s.Error(err)
-		}
+		s.report("CompleteTx", cmp.Or(tx.CompleteTx(j.Lease()), tx.CompleteTx(j.Lease())))
 		check("before the commit", job.Waiting, 2)
 		if j.Attempt == 1 {
 			err := tx.Rollback()
