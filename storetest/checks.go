@@ -15,6 +15,17 @@ func noDiff(t rapid.TB, what, diff string) {
 	}
 }
 
+// same fails the test unless it got what it wants.
+func same[T comparable](t rapid.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: %+v, want %+v", what, got, want)
+	}
+}
+
+// errorOf is the error of a call whose other result does not matter.
+func errorOf[T any](_ T, err error) error { return err }
+
 // optional returns a store as what it may implement. It skips the test for a store that does not.
 func optional[T any](t rapid.TB, store any) T {
 	t.Helper()

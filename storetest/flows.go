@@ -157,9 +157,7 @@ func needCases() []jobsCase {
 			g.states(map[string]job.State{"a": job.Completed, "b": job.Completed, "c": job.Ready, "d": job.Waiting})
 			g.end(job.KindComplete, "c")
 			g.end(job.KindComplete, "d")
-			if status := g.status(job.FlowCompleted); status.Layers != 3 {
-				g.Fatalf("status %+v", status)
-			}
+			same(g, "layers", g.status(job.FlowCompleted).Layers, 3)
 		}},
 		{name: "J20/needs are stored before or after the jobs that need them", run: func(s *jobs) {
 			g := s.flow(node("last", "first", "second"), node("second", "first"), node("first"))
@@ -171,9 +169,7 @@ func needCases() []jobsCase {
 			g := s.flow(node("a"), node("b"), node("c"), node("all", "a", "b", "c"))
 			g.end(job.KindComplete, "a", "b", "c")
 			g.end(job.KindComplete, "all")
-			if r := g.record(g.ids["all"]); r.Attempts() != 1 {
-				g.Fatalf("J20: %d attempts", r.Attempts())
-			}
+			same(g, "J20: attempts", g.record(g.ids["all"]).Attempts(), 1)
 		}},
 		{name: "J20/a repeated completion counts once", run: func(s *jobs) {
 			g := s.flow(node("a"), node("b"), node("c", "a", "b"))
@@ -244,9 +240,7 @@ func needCases() []jobsCase {
 					g.report("Settle", errors.Join(errs...))
 				}
 			})
-			if got := len(g.claim()); got != pairs {
-				g.Fatalf("J20: %d of %d dependents are ready", got, pairs)
-			}
+			same(g, "J20: dependents that are ready", len(g.claim()), pairs)
 		}},
 		{name: "J20/a flow with an ID that exists changes nothing", run: func(s *jobs) {
 			g := s.flow(node("a"))
@@ -388,13 +382,9 @@ func failedNeedCases() []jobsCase {
 			g.end(job.KindDead, "a")
 			g.end(job.KindComplete, "run", "after")
 			changed := g.change(job.ActionRetry, g.of(job.Dead, job.Cancelled), 100)
-			if len(changed) != 3 {
-				g.Fatalf("J20: retried %d jobs", len(changed))
-			}
+			same(g, "J20: jobs retried", len(changed), 3)
 			g.states(map[string]job.State{"a": job.Ready, "cancel": job.Waiting, "below": job.Waiting, "run": job.Completed, "after": job.Completed})
-			if r := g.record(g.ids["below"]); r.WaitsFor != job.WaitsForNeeds {
-				g.Fatalf("J20: waits for %q", r.WaitsFor)
-			}
+			same(g, "J20: what the job waits for", g.record(g.ids["below"]).WaitsFor, job.WaitsForNeeds)
 			g.end(job.KindComplete, "a")
 			g.end(job.KindComplete, "cancel", "hold")
 			g.end(job.KindComplete, "below", "held")

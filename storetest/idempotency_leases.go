@@ -42,8 +42,7 @@ func lapseCases() []keysCase {
 				wait = 10 * 365 * 24 * time.Hour
 			}
 			s.lapse(wait)
-			_, err := s.Expire(s.ctx, 1000)
-			s.must(err, nil)
+			s.must(errorOf(s.Expire(s.ctx, 1000)), nil)
 			s.same(lapsed, s.got(lapsed.ID))
 			s.same(unknown, s.got(unknown.ID))
 			s.begin(request(lapsed.ID), idempotency.Undecidable)
@@ -100,9 +99,7 @@ func lapseCases() []keysCase {
 			for _, settlement := range settlements() {
 				r := s.lapsed()
 				s.must(s.Settle(s.ctx, r.Claim(), settlement), nil)
-				if got := s.got(r.ID); got.State != settlement.State {
-					s.Fatalf("settled as %s, want %s", got.State, settlement.State)
-				}
+				same(s, "the state of the record", s.got(r.ID).State, settlement.State)
 			}
 		}},
 		{name: "I5/the owner may settle an unknown record, but not renew it", run: func(s *keys) {
@@ -110,9 +107,7 @@ func lapseCases() []keysCase {
 				r := s.unknown()
 				s.unchanged(r.ID, func() { s.must(s.Renew(s.ctx, r.Claim(), long), idempotency.ErrFenced) })
 				s.must(s.Settle(s.ctx, r.Claim(), settlement), nil)
-				if got := s.got(r.ID); got.State != settlement.State {
-					s.Fatalf("settled as %s, want %s", got.State, settlement.State)
-				}
+				same(s, "the state of the record", s.got(r.ID).State, settlement.State)
 			}
 		}},
 	}

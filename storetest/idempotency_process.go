@@ -246,8 +246,7 @@ func manyProcesses(s *keys) {
 		s.expectLine(c, "ready")
 	}
 	for _, c := range children {
-		_, err := c.in.Write([]byte("\n"))
-		s.must(err, nil)
+		s.must(errorOf(c.in.Write([]byte("\n"))), nil)
 	}
 	for _, c := range children {
 		if err := c.Wait(); err != nil {

@@ -95,16 +95,12 @@ func keyValueCases() []keysCase {
 			mismatch.Fingerprint = "another"
 			r := s.begin(mismatch, idempotency.Mismatch).Record
 			spoil(r.Result, r.Failure)
-			if got := s.got(c.ID); string(got.Result) != "result" {
-				s.Fatalf("the record holds %q", got.Result)
-			}
+			same(s, "the result", string(s.got(c.ID).Result), "result")
 			u := s.unknown()
 			result = []byte("result")
 			s.must(s.Resolve(s.ctx, u.Claim(), idempotency.Settlement{State: idempotency.Completed, HasResult: true, Result: result, TTL: long}), nil)
 			copy(result, "spoilt")
-			if got := s.got(u.ID); string(got.Result) != "result" {
-				s.Fatalf("the record holds %q", got.Result)
-			}
+			same(s, "the result", string(s.got(u.ID).Result), "result")
 		}},
 	}
 }
@@ -130,9 +126,7 @@ func expiryCases() []keysCase {
 			settlement.TTL = s.short
 			r := s.settled(settlement)
 			s.lapse(s.short)
-			if got := s.begin(request(r.ID), idempotency.Run).Record; got.Attempts != 1 {
-				s.Fatalf("%d attempts", got.Attempts)
-			}
+			same(s, "attempts", s.begin(request(r.ID), idempotency.Run).Record.Attempts, 1)
 		}},
 		{name: "I6/a record expires at its time, for a reader", run: func(s *keys) {
 			for _, settlement := range settlements() {
@@ -247,9 +241,7 @@ func resolveCases() []keysCase {
 				s.must(s.Clear(s.ctx, r.Claim()), nil)
 				s.absent(r.ID)
 				s.must(s.Clear(s.ctx, r.Claim()), idempotency.ErrFenced)
-				if got := s.begin(request(r.ID), idempotency.Run).Record; got.Attempts != 1 {
-					s.Fatalf("%d attempts after the record was cleared", got.Attempts)
-				}
+				same(s, "attempts", s.begin(request(r.ID), idempotency.Run).Record.Attempts, 1)
 				s.stale(r.Claim())
 			}
 		}},

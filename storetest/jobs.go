@@ -140,9 +140,7 @@ func (s *jobs) leaseTypes(n int, types ...string) []*job.Record {
 func (s *jobs) take(d time.Duration) *job.Record {
 	s.Helper()
 	list := s.lease(queue, 1, d)
-	if len(list) != 1 {
-		s.Fatalf("claimed %d jobs, want 1", len(list))
-	}
+	same(s, "jobs claimed", len(list), 1)
 	return list[0]
 }
 
@@ -151,9 +149,7 @@ func (s *jobs) start(in job.Insert, d time.Duration) *job.Record {
 	s.Helper()
 	id := s.add(in)
 	r := s.take(d)
-	if r.ID != id {
-		s.Fatalf("claimed %s, want %s", r.ID, id)
-	}
+	same(s, "the job claimed", r.ID, id)
 	return r
 }
 
@@ -175,9 +171,7 @@ func (s *jobs) claimed(want ...string) []*job.Record {
 func (s *jobs) claims(from string, n int) []*job.Record {
 	s.Helper()
 	list := s.lease(from, 100, long)
-	if len(list) != n {
-		s.Fatalf("claimed %d jobs of %q, want %d", len(list), from, n)
-	}
+	same(s, "jobs claimed of "+from, len(list), n)
 	return list
 }
 
@@ -212,9 +206,7 @@ func oneError(s *jobs, errs []error) error {
 	if errs == nil {
 		return nil
 	}
-	if len(errs) != 1 {
-		s.Fatalf("%d errors for one lease", len(errs))
-	}
+	same(s, "errors for one lease", len(errs), 1)
 	return errs[0]
 }
 
@@ -257,9 +249,7 @@ func (s *jobs) record(id string) *job.Record {
 func (s *jobs) in(id string, want job.State) *job.Record {
 	s.Helper()
 	r := s.record(id)
-	if r.State != want {
-		s.Fatalf("job is %s, want %s", r.State, want)
-	}
+	same(s, "the state of the job", r.State, want)
 	return r
 }
 
@@ -290,9 +280,7 @@ func (s *jobs) list(f job.Filter) []*job.Record {
 // stored fails the case unless the store has n jobs.
 func (s *jobs) stored(n int) {
 	s.Helper()
-	if list := s.list(job.Filter{}); len(list) != n {
-		s.Fatalf("the store has %d jobs, want %d", len(list), n)
-	}
+	same(s, "jobs in the store", len(s.list(job.Filter{})), n)
 }
 
 // clock is the store's clock, as the creation of a job in a queue of its own shows it.

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -29,9 +28,7 @@ func (s *jobs) did(want job.Activity) {
 	s.Helper()
 	stats, err := s.Stats(s.ctx)
 	s.must(err, nil)
-	if got := stats[queue].Activity; got != want {
-		s.Fatalf("activity %+v, want %+v", got, want)
-	}
+	same(s, "activity", stats[queue].Activity, want)
 }
 
 func activityIsCounted(s *jobs) {
@@ -69,9 +66,7 @@ func activityIsCounted(s *jobs) {
 	want.Enqueued, want.Attempts, want.Retries = 4, 4, 2
 	s.did(want)
 	buried := s.take(long)
-	if buried.ID != lost.ID {
-		s.Fatalf("claimed %s, want %s", buried.ID, lost.ID)
-	}
+	same(s, "the job claimed", buried.ID, lost.ID)
 	s.must(s.settle(buried.Ref(), job.KindBury), nil)
 	want.Dead = 2
 	s.did(want)
@@ -112,7 +107,5 @@ func finishedAreListed(s *jobs) {
 	find(time.Time{}, 0, nil)
 	s.must(s.Close(), nil)
 	s.closed = true
-	if _, err := finisher.Finished(s.ctx, time.Time{}, 1); !errors.Is(err, job.ErrClosed) {
-		s.Errorf("a closed store: %v", err)
-	}
+	s.must(errorOf(finisher.Finished(s.ctx, time.Time{}, 1)), job.ErrClosed)
 }

@@ -335,9 +335,7 @@ func changeCases() []jobsCase {
 			r := s.start(job.Insert{}, s.short)
 			s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1)
 			s.maintainAfter(s.short)
-			if got := s.in(r.ID, job.Cancelled); got.Failures != 1 {
-				s.Fatalf("attempts %d", got.Failures)
-			}
+			same(s, "failures", s.in(r.ID, job.Cancelled).Failures, 1)
 		}},
 		{name: "J13/delete removes a job with its history", run: func(s *jobs) {
 			r := s.attempt(job.Insert{}, job.KindDead, fails("x", 0))
@@ -347,12 +345,9 @@ func changeCases() []jobsCase {
 			}
 			s.must(s.settle(r.Ref(), job.KindDead), job.ErrNotFound)
 			s.add(job.Insert{ID: r.ID})
-			if got, history := s.job(r.ID); len(history) != 0 {
-				s.Fatalf("a new job of the same ID has %+v and %+v", got, history)
-			}
-			if again := s.take(long); again.Fence != 1 {
-				s.Fatalf("a new job of the same ID is claimed with token %d", again.Fence)
-			}
+			_, history := s.job(r.ID)
+			same(s, "attempts of a new job of the same ID", len(history), 0)
+			same(s, "the token of a new job of the same ID", s.take(long).Fence, 1)
 		}},
 		{name: "J13/an action takes the oldest first, up to its limit", run: func(s *jobs) {
 			all := idsOf(s.enqueue(make([]job.Insert, 10)...))
@@ -363,9 +358,7 @@ func changeCases() []jobsCase {
 			dead := job.Filter{States: []job.State{job.Dead}, ErrorContains: "error 1"}
 			noDiff(s, "changed", cmp.Diff([]string{all[1], all[3]}, s.change(job.ActionRetry, dead, 2)))
 			noDiff(s, "changed", cmp.Diff([]string{all[5], all[7], all[9]}, s.change(job.ActionRetry, dead, 100)))
-			if got := s.list(job.Filter{States: []job.State{job.Dead}}); len(got) != 5 {
-				s.Fatalf("%d dead", len(got))
-			}
+			same(s, "dead jobs", len(s.list(job.Filter{States: []job.State{job.Dead}})), 5)
 		}},
 	}
 }

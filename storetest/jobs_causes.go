@@ -83,9 +83,7 @@ func causesForget(s *jobs) {
 	}
 	s.change(job.ActionDelete, job.Filter{}, 10)
 	s.maintain()
-	if got := s.causes(job.Filter{}); len(got.Groups) != 0 {
-		s.Fatalf("%+v", got.Groups)
-	}
+	same(s, "groups", len(s.causes(job.Filter{}).Groups), 0)
 	s.maintain()
 	if s.virtual {
 		time.Sleep(time.Minute)

@@ -45,9 +45,7 @@ func concurrencyCases() []jobsCase {
 					s.Errorf("%s was claimed %d times", id, times)
 				}
 			}
-			if len(claims) != n {
-				s.Errorf("%d of %d jobs were claimed", len(claims), n)
-			}
+			same(s, "jobs claimed", len(claims), n)
 		}},
 		{name: "J9/of jobs with one key that are enqueued at once one is stored", real: true, run: func(s *jobs) {
 			const keys = 20
@@ -78,9 +76,7 @@ func concurrencyCases() []jobsCase {
 					s.Errorf("key %d: stored %d times, receipts %v", i, stored[i], receipts[i])
 				}
 			}
-			if got := s.list(job.Filter{}); len(got) != keys*(concurrent+1) {
-				s.Errorf("%d jobs, want %d", len(got), keys*(concurrent+1))
-			}
+			s.stored(keys * (concurrent + 1))
 		}},
 		{name: "J7/of settlements of one lease at once one is written", real: true, run: func(s *jobs) {
 			ways := []job.Kind{

@@ -36,9 +36,7 @@ func enqueueCases() []jobsCase {
 			want := idsOf(s.enqueue(make([]job.Insert, n)...))
 			slices.Sort(want)
 			noDiff(s, "stored", cmp.Diff(want, namesOf(s.list(job.Filter{}))))
-			if got := s.lease(queue, n, long); len(got) != n {
-				s.Fatalf("claimed %d", len(got))
-			}
+			same(s, "jobs claimed", len(s.lease(queue, n, long)), n)
 		}},
 		{name: "J9/nothing to enqueue is no error", run: func(s *jobs) {
 			receipts, err := s.Enqueue(s.ctx, nil)
@@ -58,16 +56,12 @@ func enqueueCases() []jobsCase {
 			if _, _, err := s.Get(s.ctx, fresh.ID); !errors.Is(err, job.ErrNotFound) {
 				s.Fatalf("the rest of the batch: %v", err)
 			}
-			if r := s.record(id); string(r.Payload) != "first" {
-				s.Fatalf("payload %q", r.Payload)
-			}
+			same(s, "the payload", string(s.record(id).Payload), "first")
 		}},
 		{name: "J9/a batch with one ID twice is stored not at all", run: func(s *jobs) {
 			in := job.Insert{}
 			fill(&in)
-			if _, err := s.Enqueue(s.ctx, []job.Insert{in, in}); !errors.Is(err, job.ErrConflict) {
-				s.Fatalf("error %v, want %v", err, job.ErrConflict)
-			}
+			s.must(errorOf(s.Enqueue(s.ctx, []job.Insert{in, in})), job.ErrConflict)
 			s.stored(0)
 		}},
 	}
@@ -133,17 +127,13 @@ func uniqueCases() []jobsCase {
 		{name: "J9/a job whose key had a window is retried without it", run: func(s *jobs) {
 			first := s.attempt(job.Insert{UniqueKey: "k", UniqueFor: s.short}, job.KindDead)
 			s.lapse(s.short)
-			if changed := s.change(job.ActionRetry, job.Filter{IDs: []string{first.ID}}, 1); len(changed) != 1 {
-				s.Fatalf("retried %v after the window", changed)
-			}
+			same(s, "jobs retried", len(s.change(job.ActionRetry, job.Filter{IDs: []string{first.ID}}, 1)), 1)
 			second := s.enqueue(job.Insert{UniqueKey: "k", UniqueFor: long})[0]
 			if second.Existed {
 				s.Fatal("the retry took the key for the job's life")
 			}
 			s.must(s.settle(s.take(long).Ref(), job.KindDead), nil)
-			if changed := s.change(job.ActionRetry, job.Filter{IDs: []string{first.ID}}, 1); len(changed) != 1 {
-				s.Fatalf("retried %v beside another's window", changed)
-			}
+			same(s, "jobs retried", len(s.change(job.ActionRetry, job.Filter{IDs: []string{first.ID}}, 1)), 1)
 			s.duplicate(second.ID, job.Insert{UniqueKey: "k", UniqueFor: long})
 		}},
 		{name: "J9/a window outlives the retention of its job", run: func(s *jobs) {
@@ -196,9 +186,7 @@ func uniqueCases() []jobsCase {
 			old := s.attempt(job.Insert{UniqueKey: "k"}, job.KindDead, fails("x", 0))
 			live := s.add(job.Insert{UniqueKey: "k"})
 			s.unchanged(old.ID, func() {
-				if got := s.change(job.ActionRetry, job.Filter{IDs: []string{old.ID}}, 1); len(got) != 0 {
-					s.Fatalf("retried %v", got)
-				}
+				same(s, "jobs retried", len(s.change(job.ActionRetry, job.Filter{IDs: []string{old.ID}}, 1)), 0)
 			})
 			s.change(job.ActionCancel, job.Filter{IDs: []string{live}}, 1)
 			noDiff(s, "changed", cmp.Diff([]string{old.ID}, s.change(job.ActionRetry, job.Filter{IDs: []string{old.ID}}, 1)))

@@ -283,18 +283,14 @@ func leaseCases() []jobsCase {
 		{name: "J6/a lease is never taken back before it expires", run: func(s *jobs) {
 			r := s.start(job.Insert{}, s.short)
 			s.almostElapse(s.short)
-			if done := s.maintain(); done.Reclaimed != 0 {
-				s.Fatal("reclaimed early")
-			}
+			same(s, "jobs reclaimed early", s.maintain().Reclaimed, 0)
 			s.claimed()
 			s.must(s.settle(r.Ref(), job.KindComplete), nil)
 		}},
 		{name: "J6/a lost lease uses up an attempt", run: func(s *jobs) {
 			r := s.start(job.Insert{}, s.short)
 			s.lapse(s.short)
-			if done := s.maintain(); done.Reclaimed != 1 {
-				s.Fatalf("reclaimed %d", done.Reclaimed)
-			}
+			same(s, "jobs reclaimed", s.maintain().Reclaimed, 1)
 			got, history := s.job(r.ID)
 			if got.State != job.Ready || got.Failures != 1 || got.Reason != policy.ReasonLeaseExpired || got.LastError == "" || got.FailedAt.Before(r.LeaseUntil) {
 				s.Fatalf("after the lease: %+v", got)
@@ -321,9 +317,7 @@ func leaseCases() []jobsCase {
 				s.take(s.short)
 				s.maintainAfter(s.short)
 			}
-			if r := s.in(id, job.Ready); r.Failures != 4 {
-				s.Fatalf("attempts %d", r.Failures)
-			}
+			same(s, "failures", s.in(id, job.Ready).Failures, 4)
 		}},
 		{name: "J6/refusals before a lost lease keep their row", run: func(s *jobs) {
 			id := s.add(job.Insert{})

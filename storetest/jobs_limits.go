@@ -78,17 +78,13 @@ func placeCases() []jobsCase {
 			b := idsOf(s.enqueue(of("beta"), of("beta"), of("beta")))
 			first := s.claimed(a[0], a[1], b[0], b[1])
 			waits := s.in(a[2], job.Waiting)
-			if waits.WaitsFor != "limit per-tenant of queue q, meta.tenant:acme" {
-				s.Fatalf("waits for %q", waits.WaitsFor)
-			}
+			same(s, "what the job waits for", waits.WaitsFor, "limit per-tenant of queue q, meta.tenant:acme")
 			s.claimed()
 			s.must(s.settle(first[2].Ref(), job.KindComplete), nil)
 			s.claimed(b[2])
 			s.in(a[2], job.Waiting)
 			s.must(s.settle(first[0].Ref(), job.KindComplete), nil)
-			if left := s.in(a[2], job.Ready); left.WaitsFor != "" {
-				s.Fatalf("a ready job waits for %q", left.WaitsFor)
-			}
+			same(s, "what a ready job waits for", s.in(a[2], job.Ready).WaitsFor, "")
 			s.claimed(a[2])
 		}},
 		{name: "J19/jobs of other queues and types pass", run: func(s *jobs) {
@@ -127,9 +123,7 @@ func placeCases() []jobsCase {
 			next := s.add(job.Insert{})
 			s.lapse(s.short)
 			s.claimed()
-			if done := s.maintain(); done.Reclaimed != 1 {
-				s.Fatalf("reclaimed %d", done.Reclaimed)
-			}
+			same(s, "jobs reclaimed", s.maintain().Reclaimed, 1)
 			s.in(lost.ID, job.Dead)
 			s.claimed(next)
 		}},
@@ -140,9 +134,7 @@ func placeCases() []jobsCase {
 			s.maintainAfter(s.short)
 			s.in(retried.ID, job.Waiting)
 			s.must(s.settle(other.Ref(), job.KindComplete), nil)
-			if again := s.claimed(retried.ID)[0]; again.Failures != 1 {
-				s.Fatalf("%d failures, want 1", again.Failures)
-			}
+			same(s, "failures", s.claimed(retried.ID)[0].Failures, 1)
 		}},
 		{name: "J19/waiting jobs go on by priority, then run_at, then ID", run: func(s *jobs) {
 			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
@@ -175,9 +167,7 @@ func placeCases() []jobsCase {
 				s.change(job.ActionCancel, job.Filter{IDs: namesOf(got)}, 1)
 				s.must(s.settle(got[0].Ref(), job.KindCancel), nil)
 			}
-			if use := s.used("one", 0, 0); len(use.Fullest) != 0 {
-				s.Fatalf("use: %+v", use)
-			}
+			same(s, "buckets in use", len(s.used("one", 0, 0).Fullest), 0)
 		}},
 		{name: "J19/a job of two limits takes a place in both or in none", run: func(s *jobs) {
 			s.limit(perTenant(1), policy.JobLimit{Name: "all", Concurrency: 2})
@@ -319,9 +309,7 @@ func rateCases() []jobsCase {
 				}
 			}
 			take()
-			if len(starts) != 2 {
-				s.Fatalf("%d starts at once, want the burst of 2", len(starts))
-			}
+			same(s, "starts at once, in a burst of 2", len(starts), 2)
 			take()
 			if done := s.maintain(); len(starts) != 2 || done.NextDue.IsZero() || done.NextDue.Sub(done.Now) > s.short {
 				s.Fatalf("%d starts, next due %v after %v, want in %v", len(starts), done.NextDue, done.Now, s.short)
@@ -334,9 +322,7 @@ func rateCases() []jobsCase {
 			before := len(starts)
 			s.maintain()
 			take()
-			if n := len(starts) - before; n != 2 {
-				s.Fatalf("%d starts after a pause, want 2", n)
-			}
+			same(s, "starts after a pause", len(starts)-before, 2)
 			s.checkRate(starts, rate.Rate)
 			if len(starts) < 10 {
 				s.Fatalf("%d starts, want one in each step", len(starts))
@@ -351,9 +337,7 @@ func rateCases() []jobsCase {
 				s.maintainAfter(s.short)
 			}
 			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue}), nil)
-			if n := len(s.lease(queue, 100, long)) + len(s.lease(queue, 100, long)); n != 2 {
-				s.Fatalf("%d starts after a pause, want 2", n)
-			}
+			same(s, "starts after a pause", len(s.lease(queue, 100, long))+len(s.lease(queue, 100, long)), 2)
 		}},
 		{name: "J19/a place that was not used for a start does not count as one", run: func(s *jobs) {
 			s.limit(policy.JobLimit{Name: "rate", Rate: policy.Rate{Count: 1, Per: time.Hour, Burst: 1}})
@@ -443,8 +427,7 @@ func limitKeyCases() []jobsCase {
 				}
 			}
 			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Queue: "q", Name: "x"}}), job.ErrNotFound)
-			_, err := s.limiter().LimitUse(s.ctx, job.LimitName{Queue: "q", Name: "x"}, 1)
-			s.must(err, job.ErrNotFound)
+			s.must(errorOf(s.limiter().LimitUse(s.ctx, job.LimitName{Queue: "q", Name: "x"}, 1)), job.ErrNotFound)
 		}},
 		{name: "J19/the fullest buckets are listed first", run: func(s *jobs) {
 			s.limit(perTenant(1))

@@ -24,9 +24,7 @@ func limitChangeCases() []jobsCase {
 			s.set(job.LimitName{Type: "u", Name: "typed"}, policy.JobLimit{Concurrency: 1})
 			s.enqueue(job.Insert{Queue: "other", Type: "u"}) // knows only the new one
 			s.settled()
-			if n := len(s.list(job.Filter{Type: "u", States: []job.State{job.Ready}})); n != 1 {
-				s.Fatalf("%d jobs are ready, the limit of their type is 1", n)
-			}
+			same(s, "ready jobs of a type whose limit is 1", len(s.list(job.Filter{Type: "u", States: []job.State{job.Ready}})), 1)
 		}},
 		{name: "J19/a job that waits for one limit and gets another leaves its line", run: func(s *jobs) {
 			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
@@ -35,9 +33,7 @@ func limitChangeCases() []jobsCase {
 			s.enqueue(job.Insert{Type: "u"}, job.Insert{Priority: 2})
 			s.set(job.LimitName{Type: "u", Name: "typed"}, policy.JobLimit{Concurrency: 5})
 			s.settled()
-			if n := len(s.list(job.Filter{Queue: queue, States: []job.State{job.Ready}})); n != 1 {
-				s.Fatalf("%d jobs are ready, want 1", n)
-			}
+			same(s, "ready jobs", len(s.list(job.Filter{Queue: queue, States: []job.State{job.Ready}})), 1)
 			s.used("one", 1, 2)
 			for range 3 {
 				done := s.claims(queue, 1)
@@ -175,9 +171,7 @@ func limitChangeCases() []jobsCase {
 			s.claimed(list[2], list[4])
 			s.must(s.settle(running[0].Ref(), job.KindComplete), nil)
 			s.claimed(list[1])
-			if use := s.used("per-tenant", 3, 1); use.Buckets != 3 {
-				s.Fatalf("use: %+v", use)
-			}
+			same(s, "buckets", s.used("per-tenant", 3, 1).Buckets, 3)
 		}},
 		{name: "J22/an operator's setting stands above the document, and each says where it comes from", run: func(s *jobs) {
 			document := []policy.LimitScope{{Queue: queue, Limits: []policy.JobLimit{{Name: "one", Concurrency: 1}, {Name: "two", Concurrency: 2}}}, {Type: "u"}}
@@ -201,9 +195,7 @@ func limitChangeCases() []jobsCase {
 			}
 			check := func(want string) {
 				s.Helper()
-				if got := states(); got != want {
-					s.Fatalf("limits are %q, want %q", got, want)
-				}
+				same(s, "the states of the limits", states(), want)
 			}
 			check("one document 1, two document 2")
 			s.limit(policy.JobLimit{Name: "one", Concurrency: 7})
@@ -264,8 +256,7 @@ func limitChangeCases() []jobsCase {
 				s.retried[id] = true
 			}
 			s.used("one", 1, 2)
-			_, err = redriver.UpdateRedrive(s.ctx, r.ID, job.RedriveChange{Action: job.RedriveUndo})
-			s.must(err, nil)
+			s.must(errorOf(redriver.UpdateRedrive(s.ctx, r.ID, job.RedriveChange{Action: job.RedriveUndo})), nil)
 			for range 3 {
 				_, _, err = redriver.StepRedrive(s.ctx, r.ID, 0)
 				if err != nil && !errors.Is(err, job.ErrConflict) {

@@ -271,9 +271,7 @@ func (m *limitModel) check(t *rapid.T) {
 	for _, q := range m.queues {
 		listed += len(m.s.list(job.Filter{Queue: q, States: []job.State{job.Waiting}}))
 	}
-	if listed != waiting {
-		t.Fatalf("J19: the store counts %d waiting jobs, the list has %d", waiting, listed)
-	}
+	same(t, "J19: jobs listed as waiting, and as counted", listed, waiting)
 }
 
 // workersKeep runs jobs of ten keys on three workers, some of which fail at first, and checks the ledger that the histories are.

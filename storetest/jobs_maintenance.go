@@ -104,9 +104,7 @@ func maintenanceCases() []jobsCase {
 			}
 			byID := cmpopts.SortSlices(func(a, b job.Lost) bool { return a.ID < b.ID })
 			noDiff(s, "lost leases", cmp.Diff(want, s.maintain().Lost, byID, cmpopts.EquateEmpty()))
-			if done := s.maintain(); len(done.Lost) != 0 {
-				s.Fatalf("told again: %+v", done.Lost)
-			}
+			same(s, "lost jobs told of again", len(s.maintain().Lost), 0)
 		}},
 		{name: "J6/maintenance of an idle store does nothing", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
@@ -125,7 +123,5 @@ func maintenanceCases() []jobsCase {
 // removes runs maintenance and checks how many jobs it removed.
 func (s *jobs) removes(want int, m job.Maintenance) {
 	s.Helper()
-	if done := s.maintainWith(m); done.Removed != want {
-		s.Fatalf("removed %d, want %d", done.Removed, want)
-	}
+	same(s, "jobs removed", s.maintainWith(m).Removed, want)
 }

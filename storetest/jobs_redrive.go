@@ -63,9 +63,7 @@ func (r *redrives) dead(from string, n int) []string {
 func (r *redrives) finish(from string, n int, kind job.Kind) {
 	r.Helper()
 	claimed := r.lease(from, n, long)
-	if len(claimed) != n {
-		r.Fatalf("claimed %d jobs of %q, want %d", len(claimed), from, n)
-	}
+	same(r, "jobs claimed of "+from, len(claimed), n)
 	settlements := lists.Map(claimed, func(c *job.Record) job.Settlement { return job.Settlement{Ref: c.Ref(), Kind: kind, Error: "boom"} })
 	if errs := r.Settle(r.ctx, settlements); errs != nil {
 		r.Fatal(errs)
@@ -167,17 +165,14 @@ func (r *redrives) refuses() {
 	}
 	none := all
 	none.Filter.Queue = "empty"
-	_, err := r.store.CreateRedrive(r.ctx, none)
-	r.must(err, job.ErrNotFound)
+	r.must(errorOf(r.store.CreateRedrive(r.ctx, none)), job.ErrNotFound)
 	made, err := r.store.CreateRedrive(r.ctx, all)
 	r.must(err, nil)
-	_, err = r.store.CreateRedrive(r.ctx, all)
-	r.must(err, job.ErrConflict)
+	r.must(errorOf(r.store.CreateRedrive(r.ctx, all)), job.ErrConflict)
 	for _, id := range []string{newID(), "x"} {
 		_, err = r.store.Redrive(r.ctx, id)
 		r.missing(err, job.NotFoundError{What: "redrive", ID: id})
-		_, err = r.store.UpdateRedrive(r.ctx, id, job.RedriveChange{Action: job.RedrivePause})
-		r.must(err, job.ErrNotFound)
+		r.must(errorOf(r.store.UpdateRedrive(r.ctx, id, job.RedriveChange{Action: job.RedrivePause})), job.ErrNotFound)
 		_, _, err = r.store.StepRedrive(r.ctx, id, 0)
 		r.must(err, job.ErrNotFound)
 	}
@@ -185,8 +180,7 @@ func (r *redrives) refuses() {
 		r.Errorf("a negative rate: %v", err)
 	}
 	r.update(made.ID, job.RedriveChange{Action: job.RedriveAbort, Actor: "me"})
-	_, err = r.store.UpdateRedrive(r.ctx, made.ID, job.RedriveChange{Action: job.RedriveResume})
-	r.must(err, job.ErrConflict)
+	r.must(errorOf(r.store.UpdateRedrive(r.ctx, made.ID, job.RedriveChange{Action: job.RedriveResume})), job.ErrConflict)
 }
 
 func isRedriveError(err error) bool {
@@ -219,9 +213,7 @@ func (r *redrives) releases() {
 	ids := r.dead(queue, 4)
 	made := r.create(job.RedrivePlan{})
 	state, v := r.step(made.ID)
-	if v.Release != 4 {
-		r.Fatalf("%+v", v)
-	}
+	same(r, "jobs to release", v.Release, 4)
 	r.counts(state, job.RedriveCounts{Total: 4, Released: 4})
 	claimed := r.lease(queue, 4, long)
 	if !slices.Equal(namesOf(claimed), ids) || claimed[0].Failures != 0 || claimed[0].Fence != 2 {
@@ -447,8 +439,7 @@ func (r *redrives) undoes() {
 	if len(r.lease(queue, 10, long)) != 1 {
 		r.Error("a job that was put back is ready")
 	}
-	_, err := r.store.UpdateRedrive(r.ctx, made.ID, job.RedriveChange{Action: job.RedriveUndo})
-	r.must(err, job.ErrConflict)
+	r.must(errorOf(r.store.UpdateRedrive(r.ctx, made.ID, job.RedriveChange{Action: job.RedriveUndo})), job.ErrConflict)
 }
 
 func (r *redrives) holds() {

@@ -97,9 +97,7 @@ func (m *model) stepRedrive(t *rapid.T) {
 	if !m.s.virtual {
 		v.Wait, want.Wait = 0, 0
 	}
-	if v != want {
-		t.Fatalf("J23: the step said %+v, want %+v", v, want)
-	}
+	same(t, "J23: what the step said", v, want)
 	m.sameRedrive(t, got, r)
 	if v.State != "" && rapid.Bool().Draw(t, "end") {
 		m.update(t, r, job.RedriveChange{Action: job.RedriveEnd, State: v.State, Reason: v.Reason})

@@ -20,9 +20,7 @@ func sharedCases() []jobsCase {
 				id := s.add(job.Insert{UniqueKey: "k"})
 				other.duplicate(id, job.Insert{UniqueKey: "k"})
 				r := other.take(long)
-				if r.ID != id {
-					s.Fatalf("claimed %s", r.ID)
-				}
+				same(s, "the job claimed", r.ID, id)
 				s.claimed()
 				s.must(s.extend(r.Ref(), 2*long), nil)
 				s.must(s.settle(r.Ref(), job.KindRetry, fails("x", 0)), nil)
@@ -182,8 +180,7 @@ func (s *jobs) cancelNotified(on *jobs, f func()) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	if work, ok := on.Store.(job.Notifier); ok {
-		_, err := work.Notify(ctx)
-		s.must(err, nil)
+		s.must(errorOf(work.Notify(ctx)), nil)
 	}
 	signals, err := notifier.NotifyCancel(ctx)
 	s.must(err, nil)

@@ -78,9 +78,8 @@ func stateCases() []jobsCase {
 			if !got.RunAt.Equal(got.FailedAt.Add(job.MaxDelay)) {
 				s.Fatalf("run_at %v, failed at %v", got.RunAt, got.FailedAt)
 			}
-			if _, history := s.job(r.ID); history[0].Delay != job.MaxDelay {
-				s.Fatalf("the history says %v", history[0].Delay)
-			}
+			_, history := s.job(r.ID)
+			same(s, "the delay in the history", history[0].Delay, job.MaxDelay)
 		}},
 		{name: "J4/dead counts the attempt and keeps the error", run: func(s *jobs) {
 			r := s.attempt(job.Insert{}, job.KindDead, fails("fatal", 0))
@@ -106,15 +105,11 @@ func stateCases() []jobsCase {
 			if got.Failures != 0 || got.LastError != "" {
 				s.Fatalf("released: %+v", got)
 			}
-			if again := s.take(long); again.Fence != 2 {
-				s.Fatalf("fence %d", again.Fence)
-			}
+			same(s, "the token", s.take(long).Fence, 2)
 		}},
 		{name: "J5/snooze reschedules without counting", run: func(s *jobs) {
 			r := s.attempt(job.Insert{MaxAttempts: 1}, job.KindSnooze, func(x *job.Settlement) { x.Delay = s.short })
-			if got := s.in(r.ID, job.Scheduled); got.Failures != 0 {
-				s.Fatalf("attempts %d", got.Failures)
-			}
+			same(s, "failures", s.in(r.ID, job.Scheduled).Failures, 0)
 			s.maintainAfter(s.short)
 			s.take(long)
 		}},
@@ -125,9 +120,7 @@ func stateCases() []jobsCase {
 				s.Fatalf("refused: %+v", got)
 			}
 			s.maintainAfter(s.short)
-			if again := s.take(long); again.Refusals != 1 {
-				s.Fatalf("the next attempt sees %d refusals", again.Refusals)
-			}
+			same(s, "refusals that the next attempt sees", s.take(long).Refusals, 1)
 		}},
 		{name: "J2/cancel settles a running job as cancelled", run: func(s *jobs) {
 			r := s.attempt(job.Insert{}, job.KindCancel)

@@ -35,24 +35,18 @@ func waitingCases() []jobsCase {
 		{name: "J20/a waiting job is cancelled", run: func(s *jobs) {
 			id := stored(s)
 			noDiff(s, "changed", cmp.Diff([]string{id}, s.change(job.ActionCancel, job.Filter{Queue: queue}, 9)))
-			if r := s.in(id, job.Cancelled); r.WaitsFor != "" {
-				s.Fatalf("it waits for %q", r.WaitsFor)
-			}
+			same(s, "what it waits for", s.in(id, job.Cancelled).WaitsFor, "")
 			noDiff(s, "changed", cmp.Diff([]string{id}, s.change(job.ActionRetry, job.Filter{Queue: queue}, 9)))
 			s.in(id, job.Ready)
 		}},
 		{name: "J20/a waiting job is deleted", run: func(s *jobs) {
 			id := stored(s)
 			noDiff(s, "changed", cmp.Diff([]string{id}, s.change(job.ActionDelete, job.Filter{IDs: []string{id}}, 9)))
-			if got := s.list(job.Filter{IDs: []string{id}}); len(got) != 0 {
-				s.Fatalf("listed %v", got)
-			}
+			same(s, "jobs listed", len(s.list(job.Filter{IDs: []string{id}})), 0)
 		}},
 		{name: "J20/a retry leaves a waiting job alone", run: func(s *jobs) {
 			id := stored(s)
-			if got := s.change(job.ActionRetry, job.Filter{Queue: queue}, 9); len(got) != 0 {
-				s.Fatalf("changed %v", got)
-			}
+			same(s, "jobs retried", len(s.change(job.ActionRetry, job.Filter{Queue: queue}, 9)), 0)
 			s.in(id, job.Waiting)
 		}},
 	}

@@ -73,9 +73,7 @@ func (b *breakers) open(i int) {
 	for range 3 {
 		b.attempt(i, circuit.Failure)
 	}
-	if b.list[i].State(b.now()) != circuit.Open {
-		b.Fatal("three failures in a row did not open the breaker")
-	}
+	same(b, "the breaker after three failures in a row", b.list[i].State(b.now()), circuit.Open)
 }
 
 // all waits until every breaker is in a state, for at most a second. An open breaker whose cooldown is over counts as open.
@@ -203,9 +201,7 @@ func breakerAlone(s *limits) {
 		})
 		time.Sleep(500 * time.Millisecond)
 		b.open(0)
-		if b.list[1].State(b.now()) != circuit.Closed {
-			s.Error("the breaker of the other process has opened")
-		}
+		same(s, "the breaker of the other process", b.list[1].State(b.now()), circuit.Closed)
 		s.until("the probe", func() bool { return b.attempt(0, circuit.Failure) })
 	})
 	s.until("the opening to reach the other process", func() bool {

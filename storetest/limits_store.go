@@ -3,7 +3,6 @@ package storetest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -34,9 +33,7 @@ func (s *limits) load(handle sharing.Store, names ...string) []sharing.State {
 	s.Helper()
 	snapshot, err := handle.Load(s.ctx, names)
 	s.ok(err)
-	if len(snapshot.States) != len(names) {
-		s.Fatalf("%d states for %d names", len(snapshot.States), len(names))
-	}
+	same(s, "states for as many names", len(snapshot.States), len(names))
 	return snapshot.States
 }
 
@@ -114,13 +111,9 @@ func outOfBounds(s *limits) {
 		sharing.ErrName: {Name: strings.Repeat("n", sharing.MaxName+1), Data: []byte("x")},
 		sharing.ErrData: {Name: "n", Data: make([]byte, sharing.MaxData+1)},
 	} {
-		if _, err := s.Swap(s.ctx, []sharing.State{{Name: "good", Data: []byte("x")}, state}); !errors.Is(err, want) {
-			s.Errorf("err = %v, want %v", err, want)
-		}
+		s.must(errorOf(s.Swap(s.ctx, []sharing.State{{Name: "good", Data: []byte("x")}, state})), want)
 	}
-	if got := s.load(s, "good"); got[0].Version != 0 {
-		s.Error("a part of a refused exchange was stored")
-	}
+	same(s, "the version of a part of a refused exchange", s.load(s, "good")[0].Version, 0)
 }
 
 func oneClock(s *limits) {

@@ -101,9 +101,7 @@ func clientCases() []policiesCase {
 			for _, want := range []int{2, 1, 0} {
 				n, err := s.RemoveClients(s.ctx, published.Add(150*time.Second), 2)
 				s.ok(err)
-				if n != want {
-					s.Errorf("%d removed, want %d", n, want)
-				}
+				same(s, "clients removed", n, want)
 			}
 			left, err := s.Clients(s.ctx, "", policystore.ClientKey{}, 10)
 			s.ok(err)

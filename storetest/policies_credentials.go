@@ -27,9 +27,7 @@ func credentialCases() []policiesCase {
 			got, err := s.second.Token(s.ctx, "hash of b")
 			s.ok(err)
 			s.same(storedToken(token("b")), got, "token")
-			if _, err := s.Token(s.ctx, "nope"); !errors.Is(err, policystore.ErrNotFound) {
-				s.Errorf("%v, want ErrNotFound", err)
-			}
+			s.must(errorOf(s.Token(s.ctx, "nope")), policystore.ErrNotFound)
 		}},
 		{"S5 IDs, names and hashes are unique", func(s *policies) {
 			s.ok(s.AddToken(s.ctx, token("a")))
@@ -69,9 +67,7 @@ func credentialCases() []policiesCase {
 			s.same([]policystore.Token{storedToken(token("a")), storedToken(token("b")), storedToken(token("c"))}, append(first, rest...), "tokens")
 		}},
 		{"S4 a setting is written by compare-and-set", func(s *policies) {
-			if _, err := s.Setting(s.ctx, "keys"); !errors.Is(err, policystore.ErrNotFound) {
-				s.Errorf("%v, want ErrNotFound", err)
-			}
+			s.must(errorOf(s.Setting(s.ctx, "keys")), policystore.ErrNotFound)
 			saved, err := s.SaveSetting(s.ctx, policystore.Setting{Name: "keys", Value: []byte("\x00one")})
 			s.ok(err)
 			for _, stale := range []policystore.Setting{{Name: "keys"}, {Name: "keys", Version: 2}, {Name: "other", Version: 1}} {

@@ -65,28 +65,20 @@ func documentCases() []policiesCase {
 					s.Errorf("version %d: %v, want ErrConflict", stale.Version, err)
 				}
 			}
-			if _, err := s.Save(s.ctx, policystore.Document{Name: "other", Version: 4}); !errors.Is(err, policystore.ErrConflict) {
-				s.Errorf("a version of a document that does not exist: %v, want ErrConflict", err)
-			}
+			s.must(errorOf(s.Save(s.ctx, policystore.Document{Name: "other", Version: 4})), policystore.ErrConflict)
 			got, err := s.Document(s.ctx, "payments")
 			s.ok(err)
 			s.same(next, got, "document")
-			if _, err := s.Revision(s.ctx, "payments", 3); !errors.Is(err, policystore.ErrNotFound) {
-				s.Errorf("the refused revision: %v, want ErrNotFound", err)
-			}
+			s.must(errorOf(s.Revision(s.ctx, "payments", 3)), policystore.ErrNotFound)
 		}},
 		{"S1 a revision is immutable", func(s *policies) {
 			d := s.document("payments")
 			changed := revision("payments", 1)
 			changed.Body = []byte("version: 2\n")
 			d.Newest = 9
-			if _, err := s.Save(s.ctx, d, changed); !errors.Is(err, policystore.ErrConflict) {
-				s.Errorf("%v, want ErrConflict", err)
-			}
+			s.must(errorOf(s.Save(s.ctx, d, changed)), policystore.ErrConflict)
 			foreign := revision("other", 2)
-			if _, err := s.Save(s.ctx, d, foreign); !errors.Is(err, policystore.ErrConflict) {
-				s.Errorf("another document's revision: %v, want ErrConflict", err)
-			}
+			s.must(errorOf(s.Save(s.ctx, d, foreign)), policystore.ErrConflict)
 			got, err := s.Document(s.ctx, "payments")
 			s.ok(err)
 			if got.Version != 1 || got.Newest != 1 {
@@ -114,9 +106,7 @@ func documentCases() []policiesCase {
 				_, err := s.handle(i).Save(s.ctx, next, revision("payments", 2))
 				s.count(&wins, err, policystore.ErrConflict)
 			})
-			if n := wins.Load(); n != 1 {
-				s.Errorf("%d savers won", n)
-			}
+			same(s, "savers that won", wins.Load(), 1)
 		}},
 		{"S1 revisions are listed from the newest, without bodies", func(s *policies) {
 			d := s.document("payments")
@@ -186,12 +176,8 @@ func documentCases() []policiesCase {
 		{"S1 an ended context is an error", func(s *policies) {
 			ctx, cancel := context.WithCancel(s.ctx)
 			cancel()
-			if _, err := s.Document(ctx, "payments"); !errors.Is(err, context.Canceled) {
-				s.Errorf("%v, want context.Canceled", err)
-			}
-			if _, err := s.Save(ctx, policystore.Document{Name: "payments"}); !errors.Is(err, context.Canceled) {
-				s.Errorf("%v, want context.Canceled", err)
-			}
+			s.must(errorOf(s.Document(ctx, "payments")), context.Canceled)
+			s.must(errorOf(s.Save(ctx, policystore.Document{Name: "payments"})), context.Canceled)
 		}},
 	}
 }

@@ -92,9 +92,7 @@ func rolloutCases() []policiesCase {
 					leaders.Add(1)
 				}
 			})
-			if n := leaders.Load(); n != 1 {
-				s.Errorf("%d leaders", n)
-			}
+			same(s, "leaders", leaders.Load(), 1)
 		}},
 		{"S9 a leader stays until its time ends, and another follows", func(s *policies) {
 			lead := func(server, task string, ttl time.Duration) bool {

@@ -65,9 +65,7 @@ func KilledRedrives(t *testing.T, store job.Store, name string) {
 		}
 	}
 	made := r.create(job.RedrivePlan{MaxPending: n / 25})
-	if made.Total != n {
-		t.Fatalf("%d jobs were selected, want %d", made.Total, n)
-	}
+	same(t, "jobs selected", made.Total, n)
 	ctx, stop := context.WithCancel(s.ctx)
 	defer stop()
 	ran := r.work(ctx, at)

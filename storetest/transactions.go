@@ -88,9 +88,7 @@ func (s *transactions) stored(n int) {
 	s.Helper()
 	list, err := s.Jobs.List(s.Context(), job.Filter{}, "", 100)
 	s.ok(err)
-	if len(list) != n {
-		s.Fatalf("the store has %d jobs, want %d", len(list), n)
-	}
+	same(s, "jobs in the store", len(list), n)
 }
 
 // absent checks that an ID has no record.
@@ -285,15 +283,11 @@ func (s *transactions) completeWithoutLease() {
 	complete := func(lease job.Lease, want error) {
 		s.Helper()
 		tx := s.begin()
-		if err := tx.CompleteTx(lease); !errors.Is(err, want) {
-			s.Errorf("%v, want %v", err, want)
-		}
+		s.must(tx.CompleteTx(lease), want)
 		s.ok(tx.Rollback())
 	}
 	complete(lease, job.ErrNotRunning)
-	if n := len(s.claim(r.Queue)); n != 1 {
-		s.Fatalf("claimed %d jobs, want 1", n)
-	}
+	same(s, "jobs claimed", len(s.claim(r.Queue)), 1)
 	complete(lease, job.ErrFenced)
 	complete(job.Lease{}, job.ErrNotFound)
 	complete(job.Job[int]{ID: r.ID}.Lease(), job.ErrNotFound)
@@ -347,9 +341,7 @@ func (s *transactions) fence() {
 	tx := s.begin()
 	stale := first.Record.Claim()
 	stale.Fence++
-	if err := tx.SettleTx(stale, oddCompletion()); !errors.Is(err, idempotency.ErrFenced) {
-		s.Fatalf("%v, want %v", err, idempotency.ErrFenced)
-	}
+	s.must(tx.SettleTx(stale, oddCompletion()), idempotency.ErrFenced)
 	if b, err := tx.BeginTx(oddRequest("another")); err != nil || b.Verdict != idempotency.Busy || b.RetryAfter <= 0 {
 		s.Fatalf("%+v, %v", b, err)
 	}

@@ -46,9 +46,7 @@ func (s *transactions) commitFlow() {
 	if err != nil || receipt != (job.FlowReceipt{ID: "f", Durability: job.InTransaction}) {
 		s.Fatalf("%+v, %v", receipt, err)
 	}
-	if _, err := store.Flow(s.Context(), "f"); !errors.Is(err, job.ErrNotFound) {
-		s.Fatalf("J20: before the commit: %v", err)
-	}
+	s.must(errorOf(store.Flow(s.Context(), "f")), job.ErrNotFound)
 	s.ok(tx.Rollback())
 	s.stored(0)
 	tx = s.begin()
@@ -74,9 +72,7 @@ func (s *transactions) commitFlow() {
 	}
 	for range 3 { // those that need nothing, then the last
 		r := s.claim(job.DefaultQueue)
-		if len(r) != 1 {
-			s.Fatalf("J20: %d jobs claimed", len(r))
-		}
+		same(s, "J20: jobs claimed", len(r), 1)
 		s.ok(s.Jobs.Settle(s.Context(), []job.Settlement{{Ref: r[0].Ref(), Kind: job.KindComplete}})...)
 	}
 	if status, err := store.Flow(s.Context(), "f"); err != nil || status.State() != job.FlowCompleted {
