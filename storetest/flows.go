@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/internal/lists"
@@ -215,9 +216,7 @@ func needCases() []jobsCase {
 				list, err := g.store.FlowNodes(g.ctx, job.NodeQuery{NeededBy: g.ids["c"], Node: name, Outputs: true})
 				g.must(err, nil)
 				got := lists.Map(list, func(n job.FlowNode) string { return n.Node + "=" + string(n.Output) })
-				if !slices.Equal(got, want) {
-					g.Fatalf("J20: needs %q: %v, want %v", name, got, want)
-				}
+				noDiff(g, "J20: needs "+name, cmp.Diff(want, got, cmpopts.EquateEmpty()))
 			}
 			list, err := g.store.FlowNodes(g.ctx, job.NodeQuery{DependsOn: g.ids["a"]})
 			if err != nil || len(list) != 1 || list[0].Node != "c" || list[0].Unmet != 0 || list[0].Type != "t" || !slices.Equal(list[0].Needs, []int32{1, 2}) {

@@ -253,9 +253,7 @@ func manyProcesses(s *keys) {
 			s.Errorf("a process failed: %v: %s", err, c.stderr)
 		}
 	}
-	if n := s.effects(part); n != 1 {
-		s.Errorf("%d effects of %d callers", n, processes*callers)
-	}
+	same(s, "effects of the callers", s.effects(part), 1)
 }
 
 func killedProcesses(s *keys) {
@@ -303,9 +301,7 @@ func killedProcesses(s *keys) {
 		}
 		s.must(process.Process.Kill(), nil)
 		_ = process.Wait()
-		if n := s.effects(part); n != c.left {
-			s.Fatalf("killed %s: %d effects, want %d", c.point, n, c.left)
-		}
+		same(s, "effects where it was killed, "+string(c.point), s.effects(part), c.left)
 		call(c.live)
 		if c.live != nil {
 			s.lapse(part.Lease)

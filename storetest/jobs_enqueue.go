@@ -169,9 +169,7 @@ func uniqueCases() []jobsCase {
 				if r.Existed {
 					s.Errorf("%q collides", pairs[i])
 				}
-				if got := s.record(r.ID).UniqueKey; got != pairs[i][1] {
-					s.Errorf("key %q was stored as %q", pairs[i][1], got)
-				}
+				same(s, "the stored key", s.record(r.ID).UniqueKey, pairs[i][1])
 			}
 			for i := range list {
 				list[i].ID = newID()

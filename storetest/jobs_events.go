@@ -140,9 +140,7 @@ func eventCases() []jobsCase {
 			}
 			stop := errors.New("stop")
 			_ = job.Watch(s.ctx, r, job.WatchOptions{After: 1}, func(e job.Event) error {
-				if e.Lost != kept[0].Position-2 {
-					s.Errorf("%d lost, want %d", e.Lost, kept[0].Position-2)
-				}
+				same(s, "events lost", e.Lost, kept[0].Position-2)
 				return stop
 			})
 		}},

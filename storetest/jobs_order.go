@@ -89,9 +89,7 @@ func orderCases() []jobsCase {
 			takes := func() *job.Record {
 				s.Helper()
 				r := s.these(s.leaseTypes(5, "a"), id)[0]
-				if r.Type != "a" {
-					s.Fatalf("claimed %+v", r)
-				}
+				same(s, "the type claimed", r.Type, "a")
 				return r
 			}
 			s.must(s.settle(takes().Ref(), job.KindRelease), nil)

@@ -288,9 +288,7 @@ func (m *model) change(t *rapid.T) {
 			want = append(want, id)
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Fatalf("J13: %s of %+v changed %v, want %v", action, f, got, want)
-	}
+	noDiff(t, fmt.Sprintf("J13: %s of %+v changed", action, f), cmp.Diff(want, got, cmpopts.EquateEmpty()))
 }
 
 // apply changes a job, unless that would retry it while another job holds its key.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -274,9 +275,7 @@ func (r *redrives) canary() {
 	r.finish(queue, 3, job.KindDead)
 	state = r.follow(made.ID)
 	r.counts(state, job.RedriveCounts{Total: 5, Released: 5, Completed: 2, Dead: 3})
-	if state.State != job.RedriveFinished {
-		r.Errorf("%s: %s", state.State, state.Reason)
-	}
+	same(r, "the state for the reason "+state.Reason, state.State, job.RedriveFinished)
 }
 
 func (r *redrives) canaryDies() {
@@ -315,12 +314,11 @@ func (r *redrives) canaryDies() {
 func (r *redrives) stops() {
 	r.dead(queue, 20)
 	made := r.create(job.RedrivePlan{StopShare: 0.25, StopLeast: 2, MaxPending: 4})
-	if state, _ := r.step(made.ID); state.Released != 4 {
-		r.Fatalf("%d jobs were released with at most 4 pending", state.Released)
-	}
+	state, _ := r.step(made.ID)
+	same(r, "jobs released with at most 4 pending", state.Released, 4)
 	r.finish(queue, 3, job.KindComplete)
 	r.finish(queue, 1, job.KindDead) // a fourth, but only one
-	state, _ := r.step(made.ID)
+	state, _ = r.step(made.ID)
 	r.counts(state, job.RedriveCounts{Total: 20, Released: 8, Completed: 3, Dead: 1})
 	r.finish(queue, 1, job.KindDead)
 	r.step(made.ID) // judges; nobody ends it
@@ -358,16 +356,14 @@ func (r *redrives) rate() {
 	for at := 1; at < 10; at++ {
 		want := at
 		for range 2 { // two runners
-			if state, _ := r.step(made.ID); state.Released != want {
-				r.Errorf("%d released after %v at 10/s, want %d", state.Released, time.Since(began), want)
-			}
+			state, _ := r.step(made.ID)
+			same(r, fmt.Sprintf("jobs released after %v at 10/s", time.Since(began)), state.Released, want)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	time.Sleep(time.Minute)
-	if state, _ := r.step(made.ID); state.Released != 20 {
-		r.Errorf("%d released after a minute without a runner, want 9 + 11", state.Released)
-	}
+	state, _ := r.step(made.ID)
+	same(r, "jobs released after a minute without a runner, 9 + 11", state.Released, 20)
 }
 
 func (r *redrives) pauses() {

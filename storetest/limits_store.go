@@ -50,33 +50,21 @@ func newLimit(s *limits) {
 	if snapshot, err := s.Load(s.ctx, nil); err != nil || len(snapshot.States) > 0 || snapshot.Now.IsZero() {
 		s.Errorf("no names: %+v, %v", snapshot, err)
 	}
-	if got := s.swap(s); len(got) > 0 {
-		s.Errorf("no states: %v", got)
-	}
+	same(s, "states of an empty exchange", len(s.swap(s)), 0)
 }
 
 func staleVersion(s *limits) {
 	first := sharing.State{Name: "a", Data: []byte("one")}
-	if got := s.swap(s, first); !got[0] {
-		s.Fatal("a new state was refused")
-	}
-	if got := s.swap(s.second, first); got[0] {
-		s.Error("a second first state was stored")
-	}
+	same(s, "a new state is stored", s.swap(s, first)[0], true)
+	same(s, "a second first state is stored", s.swap(s.second, first)[0], false)
 	now := s.load(s.second, "a")[0]
 	if now.Version == 0 || string(now.Data) != "one" {
 		s.Fatalf("the state is %+v", now)
 	}
 	next := sharing.State{Name: "a", Version: now.Version, Data: []byte("two")}
-	if got := s.swap(s.second, next); !got[0] {
-		s.Error("the next state was refused")
-	}
-	if got := s.swap(s, next); got[0] {
-		s.Error("a state was stored over a newer one")
-	}
-	if got := s.swap(s, sharing.State{Name: "never", Version: 3, Data: []byte("x")}); got[0] {
-		s.Error("a state was stored over one that does not exist")
-	}
+	same(s, "the next state is stored", s.swap(s.second, next)[0], true)
+	same(s, "a state is stored over a newer one", s.swap(s, next)[0], false)
+	same(s, "a state is stored over none", s.swap(s, sharing.State{Name: "never", Version: 3, Data: []byte("x")})[0], false)
 	if now := s.load(s, "a", "never"); string(now[0].Data) != "two" || now[1].Version != 0 {
 		s.Errorf("the states are %+v", now)
 	}

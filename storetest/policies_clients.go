@@ -48,9 +48,7 @@ func clientCases() []policiesCase {
 				list := pages(s, func(last policystore.Client) ([]policystore.Client, error) {
 					return s.second.Clients(s.ctx, document, last.Key(), 2)
 				})
-				if len(list) != want {
-					s.Errorf("document %q: %d clients, want %d", document, len(list), want)
-				}
+				same(s, "clients of document "+document, len(list), want)
 			}
 		}},
 		{"S3 what clients reported last is kept", func(s *policies) {
