@@ -169,7 +169,9 @@ func uniqueCases() []jobsCase {
 				if r.Existed {
 					s.Errorf("%q collides", pairs[i])
 				}
-				same(s, "the stored key", s.record(r.ID).UniqueKey, pairs[i][1])
+				if got := s.record(r.ID).UniqueKey; got != pairs[i][1] { // keys that differ may look the same
+					s.Errorf("key %q was stored as %q", pairs[i][1], got)
+				}
 			}
 			for i := range list {
 				list[i].ID = newID()
