@@ -306,7 +306,7 @@ func (s *jobs) workersKeep(l policy.JobLimit) {
 			}
 			return nil
 		})
-		workers.Go(func() { s.must(w.Run(ctx), nil) })
+		workers.Go(func() { s.report("Run", w.Run(ctx)) })
 	}
 	workers.Wait()
 	s.ledger(stored, l)
@@ -416,7 +416,7 @@ func (s *jobs) changeWhileWorking() {
 			}
 			return nil
 		})
-		workers.Go(func() { s.must(w.Run(ctx), nil) })
+		workers.Go(func() { s.report("Run", w.Run(ctx)) })
 	}
 	defer func() { cancel(); close(release); workers.Wait() }()
 	s.enqueue(make([]job.Insert, 100)...)
