@@ -99,7 +99,8 @@ func (q *Queue) take(ctx context.Context, most int) (list []pipeline.Delivery, e
 }
 
 // Ack implements pipeline.Acker. It retries after a broken connection or a restart of the server until ctx ends. Acknowledging
-// a delivery twice is not an error. The error of a delivery that was given back, or claimed by another consumer since, is [ErrLost].
+// a delivery twice is not an error. The error of a delivery that was given back, or claimed by another consumer since, is [ErrLost];
+// without Options.Done, the other consumer's acknowledgement cannot be told from an earlier one of this delivery.
 func (q *Queue) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	ids, tokens := keysOf(done)
 	var lost []string
@@ -107,7 +108,9 @@ func (q *Queue) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 		lost, err = q.names(ctx, q.settle, ids, tokens)
 		return err
 	})
-	return verdicts("acknowledge", done, err, func(d pipeline.Delivery) bool { return !slices.Contains(lost, d.Transaction.ID()) })
+	return verdicts("acknowledge", done, err, func(d pipeline.Delivery) bool {
+		return fenceOf(d) != noFence && !slices.Contains(lost, d.Transaction.ID())
+	})
 }
 
 // Nack implements pipeline.Nacker.
@@ -155,14 +158,20 @@ type token struct {
 	back  atomic.Bool
 }
 
+const noFence = -1 // matches no row
+
+// fenceOf returns the count of a delivery, or noFence if it was given back or is from another source.
+func fenceOf(d pipeline.Delivery) int64 {
+	if t, ok := d.Token.(*token); ok && !t.back.Load() {
+		return t.count
+	}
+	return noFence
+}
+
 func keysOf(list []pipeline.Delivery) (ids []string, tokens []int64) {
 	ids, tokens = make([]string, len(list)), make([]int64, len(list))
 	for i, d := range list {
-		ids[i] = d.Transaction.ID()
-		tokens[i] = -1 // matches no row
-		if t, ok := d.Token.(*token); ok && !t.back.Load() {
-			tokens[i] = t.count
-		}
+		ids[i], tokens[i] = d.Transaction.ID(), fenceOf(d)
 	}
 	return ids, tokens
 }

@@ -100,8 +100,15 @@ func TestL11ALateSettlementOfARowThatWasGivenBackIsRefused(t *testing.T) {
 	if errs := q.Extend(t.Context(), first); len(errs) != 1 || !errors.Is(errs[0], pgpipe.ErrLost) {
 		t.Errorf("Extend: %v", errs)
 	}
-	if second := fetch(t, q, 1, 0); len(second) != 1 || second[0].Count != 2 {
+	second := fetch(t, q, 1, 0)
+	if len(second) != 1 || second[0].Count != 2 {
 		t.Errorf("delivered again: %v", second)
+	}
+	if errs := q.Ack(t.Context(), second); errs != nil {
+		t.Errorf("the holder's Ack: %v", errs)
+	}
+	if errs := q.Ack(t.Context(), first); len(errs) != 1 || !errors.Is(errs[0], pgpipe.ErrLost) {
+		t.Errorf("Ack of a row that is gone: %v", errs)
 	}
 }
 
