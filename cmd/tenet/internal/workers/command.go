@@ -303,6 +303,7 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 		away = time.Second
 		calm = 10 // looks in a row at which no job runs, before the log says why
 	)
+	notes := &notes{log: log, store: s, made: map[[2]string]bool{}}
 	held, early := 0, 0 // such looks: jobs are ready, or all are scheduled
 	for pause := poll; wait.For(ctx, pause) == nil; {
 		stats, err := s.Stats(ctx)
@@ -336,11 +337,11 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 		if busy || len(ready) == 0 {
 			held = 0
 		} else if held++; held == calm {
-			warnHeld(ctx, log, s, ready)
+			notes.warnHeld(ctx, ready)
 		}
 		if busy || len(ready) > 0 || len(scheduled) == 0 {
 			early = 0
-		} else if early++; early == calm && !noteScheduled(ctx, log, s, scheduled) {
+		} else if early++; early == calm && !notes.noteScheduled(ctx, scheduled) {
 			early = 0 // there may be retries among them; looks again when those have ended
 		}
 	}

@@ -65,6 +65,57 @@ func TestUntilIdleSaysWhichJobsItCannotRun(t *testing.T) {
 	})
 }
 
+// TestUntilIdleRepeatsNoNote: other jobs run now and then while it waits.
+func TestUntilIdleRepeatsNoNote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		s := memory.Open().Jobs()
+		defer s.Close()
+		client := job.NewClient(s)
+		for queue, r := range map[string]job.Request{"later": {RunAt: time.Now().Add(time.Hour)}, "held": {}, "mail": {}} {
+			r.Type, r.Queue = "report", queue
+			if _, err := client.Enqueue(ctx, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.SetQueue(ctx, job.QueueState{Queue: "held", Paused: true}); err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		n := 0
+		busy := &busyStore{Jobs: s, stats: func(stats map[string]job.QueueStats) {
+			n++
+			switch q := stats["mail"]; {
+			case n%20 == 0:
+				q.Running = 1
+				stats["mail"] = q
+			case n > 100: // only the scheduled job is left
+				delete(stats, "held")
+				delete(stats, "mail")
+			}
+		}}
+		untilIdle(ctx, slog.New(slog.NewTextHandler(&log, nil)), busy, func() map[string]int { return map[string]int{"later": 1, "held": 1, "mail": 1} })
+		for _, want := range []string{"waits for scheduled jobs", "queue=held", "types=report"} {
+			if strings.Count(log.String(), want) != 1 {
+				t.Errorf("the log lacks %s, or repeats it:\n%s", want, log.String())
+			}
+		}
+	})
+}
+
+// busyStore changes the counts of a store.
+type busyStore struct {
+	*memory.Jobs
+	stats func(map[string]job.QueueStats)
+}
+
+func (s *busyStore) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
+	stats, err := s.Jobs.Stats(ctx)
+	s.stats(stats)
+	return stats, err
+}
+
 // TestUntilIdleSaysThatItWaitsForScheduledJobs: but not of retries, which are scheduled for a few seconds ahead.
 func TestUntilIdleSaysThatItWaitsForScheduledJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -139,31 +139,49 @@ func warnExec(ctx context.Context, log *slog.Logger, s open.JobStore, queues map
 	}
 }
 
+// notes logs what a worker that runs until idle waits for, once.
+type notes struct {
+	log   *slog.Logger
+	store open.JobStore
+	made  map[[2]string]bool // by queue and kind of note
+}
+
+// first reports whether a note is the first of its kind about a queue.
+func (n *notes) first(queue, kind string) bool {
+	key := [2]string{queue, kind}
+	made := n.made[key]
+	n.made[key] = true
+	return !made
+}
+
 // warnHeld warns of paused queues and of types of jobs that no live worker takes, in queues with ready jobs of which none runs.
-func warnHeld(ctx context.Context, log *slog.Logger, s open.JobStore, queues []string) {
-	states, err := s.Queues(ctx)
+func (n *notes) warnHeld(ctx context.Context, queues []string) {
+	states, err := n.store.Queues(ctx)
 	if err != nil {
 		return
 	}
-	workers, err := s.Workers(ctx)
+	workers, err := n.store.Workers(ctx)
 	if err != nil {
 		return
 	}
 	for _, name := range slices.Sorted(slices.Values(queues)) {
 		if slices.ContainsFunc(states, func(q job.QueueState) bool { return q.Queue == name && q.Holds(time.Now()) }) {
-			log.Warn("a paused queue holds jobs: --until-idle waits for them; resume it with tenet queues resume", "queue", name)
+			if n.first(name, "paused") {
+				n.log.Warn("a paused queue holds jobs: --until-idle waits for them; resume it with tenet queues resume", "queue", name)
+			}
 			continue
 		}
 		const some = 100
 		types := map[string]bool{}
-		list, _ := s.List(ctx, job.Filter{Queue: name, States: []job.State{job.Ready}}, "", some)
+		list, _ := n.store.List(ctx, job.Filter{Queue: name, States: []job.State{job.Ready}}, "", some)
 		for _, r := range list {
-			if !slices.ContainsFunc(workers, func(w job.WorkerInfo) bool { return w.Takes(job.Request{Queue: r.Queue, Type: r.Type}) }) {
+			takes := func(w job.WorkerInfo) bool { return w.Takes(job.Request{Queue: r.Queue, Type: r.Type}) }
+			if !slices.ContainsFunc(workers, takes) && n.first(name, "type "+r.Type) {
 				types[r.Type] = true
 			}
 		}
 		if len(types) > 0 {
-			log.Warn("no live worker takes jobs of these types: --until-idle waits for them; start a worker that does, or cancel them",
+			n.log.Warn("no live worker takes jobs of these types: --until-idle waits for them; start a worker that does, or cancel them",
 				"queue", name, "types", strings.Join(slices.Sorted(maps.Keys(types)), ", "))
 		}
 	}
@@ -171,14 +189,16 @@ func warnHeld(ctx context.Context, log *slog.Logger, s open.JobStore, queues []s
 
 // noteScheduled logs queues whose scheduled jobs, as far as it looks, run later than the waits of most retries, and reports whether
 // there are any.
-func noteScheduled(ctx context.Context, log *slog.Logger, s open.JobStore, queues []string) (noted bool) {
+func (n *notes) noteScheduled(ctx context.Context, queues []string) (found bool) {
 	const some, soon = 100, time.Minute
 	for _, name := range slices.Sorted(slices.Values(queues)) {
-		list, err := s.List(ctx, job.Filter{Queue: name, States: []job.State{job.Scheduled}}, "", some)
+		list, err := n.store.List(ctx, job.Filter{Queue: name, States: []job.State{job.Scheduled}}, "", some)
 		if err == nil && len(list) > 0 && !slices.ContainsFunc(list, func(r *job.Record) bool { return time.Until(r.RunAt) < soon }) {
-			log.Info("--until-idle waits for scheduled jobs; tenet jobs list --state scheduled shows when they run", "queue", name)
-			noted = true
+			found = true
+			if n.first(name, "scheduled") {
+				n.log.Info("--until-idle waits for scheduled jobs; tenet jobs list --state scheduled shows when they run", "queue", name)
+			}
 		}
 	}
-	return noted
+	return found
 }
