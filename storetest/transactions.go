@@ -75,11 +75,21 @@ type transactions struct {
 	Database
 }
 
-func (s *transactions) begin() Transaction {
+// start begins a transaction, and fails the case, from any goroutine, if it cannot.
+func (s *transactions) start() (Transaction, error) {
 	s.Helper()
 	tx, err := s.Begin()
+	s.report("Begin", err)
+	if err == nil {
+		s.Cleanup(func() { _ = tx.Rollback() }) // of a case that fails: SetIndex waits for the end of open transactions
+	}
+	return tx, err
+}
+
+func (s *transactions) begin() Transaction {
+	s.Helper()
+	tx, err := s.start()
 	s.ok(err)
-	s.Cleanup(func() { _ = tx.Rollback() }) // of a case that fails: SetIndex waits for the end of open transactions
 	return tx
 }
 
@@ -208,7 +218,8 @@ func (s *transactions) claim(queue string) []*job.Record {
 // errWithdrawn is a handler's failure.
 var errWithdrawn = errors.New("withdrawn")
 
-// work runs a worker for the type t until a handler calls stop. It returns the worker's warnings.
+// work runs a worker for the type t until a handler calls stop or has failed the case. It returns the worker's warnings. Handlers
+// have goroutines of their own, so they report errors.
 func (s *transactions) work(handler func(j job.Job[int], stop func()) error) string {
 	s.Helper()
 	var log bytes.Buffer
@@ -218,7 +229,13 @@ func (s *transactions) work(handler func(j job.Job[int], stop func()) error) str
 		})))
 	ctx, stop := context.WithTimeout(s.Context(), time.Minute)
 	defer stop()
-	job.Handle(w, "t", func(_ context.Context, j job.Job[int]) error { return handler(j, stop) })
+	job.Handle(w, "t", func(_ context.Context, j job.Job[int]) error {
+		err := handler(j, stop)
+		if s.Failed() {
+			stop()
+		}
+		return err
+	})
 	s.ok(w.Run(ctx))
 	return log.String()
 }
@@ -249,7 +266,10 @@ func (s *transactions) completeInHandler() {
 		{"failed after the commit", 0, errWithdrawn, []job.AttemptOutcome{job.AttemptCompleted}, true},
 	} {
 		r, history, warnings := s.handled(func(j job.Job[int], stop func()) error {
-			tx := s.begin()
+			tx, err := s.start()
+			if err != nil {
+				return err
+			}
 			s.report("CompleteTx", errors.Join(tx.Effect(), tx.CompleteTx(j.Lease())))
 			if j.Attempt <= c.rolledBack {
 				return errors.Join(errWithdrawn, tx.Rollback())

@@ -82,7 +82,7 @@ func (s *transactions) commitFlow() {
 
 // completeNeed checks that a job runs after its need if the transaction that completed the need commits, and not before.
 func (s *transactions) completeNeed() {
-	s.flowStore()
+	store := s.flowStore()
 	f := &job.Flow{ID: "f"}
 	other := job.Request{Type: "other"}
 	f.Chain(nil, job.FlowJob{Node: "need", Request: job.Request{Type: "t", Payload: 7}}, job.FlowJob{Node: "after", Request: other})
@@ -92,26 +92,29 @@ func (s *transactions) completeNeed() {
 	s.ok(err)
 	check := func(when string, want job.State, unmet int) {
 		s.Helper()
-		states := s.nodes("f")
-		if states["after"] != want || states["both"] != job.Waiting {
-			s.Errorf("J20: %s: %v", when, states)
+		list, err := store.FlowNodes(s.Context(), job.NodeQuery{Flow: "f"})
+		nodes := map[string]job.FlowNode{}
+		for _, n := range list {
+			nodes[n.Node] = n
 		}
-		list, err := s.flowStore().FlowNodes(s.Context(), job.NodeQuery{Flow: "f", Node: "both"})
-		if err != nil || len(list) != 1 || list[0].Unmet != unmet {
+		if both := nodes["both"]; err != nil || nodes["after"].State != want || both.State != job.Waiting || both.Unmet != unmet {
 			s.Errorf("J20: %s: %+v, %v", when, list, err)
 		}
 	}
 	s.work(func(j job.Job[int], stop func()) error {
-		tx := s.begin()
+		tx, err := s.start()
+		if err != nil {
+			return err
+		}
 		s.report("CompleteTx", cmp.Or(tx.CompleteTx(j.Lease()), tx.CompleteTx(j.Lease())))
 		check("before the commit", job.Waiting, 2)
 		if j.Attempt == 1 {
-			err := tx.Rollback()
+			err = tx.Rollback()
 			check("after the rollback", job.Waiting, 2)
 			return errors.Join(errWithdrawn, err)
 		}
 		defer stop()
-		err := tx.Commit()
+		err = tx.Commit()
 		check("after the commit", job.Ready, 1)
 		return err
 	})
