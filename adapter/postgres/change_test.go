@@ -68,14 +68,6 @@ func TestJ9AChangeOverSeveralStatesReleasesKeysInTheOrderInWhichTheyAreTaken(t *
 			list := keyed("a", "c")
 			list[0].RunAt = time.Now().Add(time.Hour) // ready jobs are changed before scheduled ones
 			enqueue(t, store, list...)
-			waiting := func(want int) {
-				for n := 0; n < want; {
-					const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-					if err := pools[url].QueryRow(ctx, blocked).Scan(&n); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
 			first, err := pools[url].Begin(ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -83,7 +75,8 @@ func TestJ9AChangeOverSeveralStatesReleasesKeysInTheOrderInWhichTheyAreTaken(t *
 			if _, err := store.InsertTx(ctx, first, keyed("b")); err != nil {
 				t.Fatal(err)
 			}
-			errs := make(chan error)
+			defer func() { _ = first.Rollback(ctx) }() // if a wait fails, the others go on
+			errs := make(chan error, 2)
 			go func() {
 				errs <- pgx.BeginFunc(ctx, pools[url], func(tx pgx.Tx) error {
 					_, err := tx.Exec(ctx, `SET LOCAL deadlock_timeout = '10ms'`) // this transaction fails, not the one that it waits for
@@ -93,7 +86,7 @@ func TestJ9AChangeOverSeveralStatesReleasesKeysInTheOrderInWhichTheyAreTaken(t *
 					return err
 				})
 			}()
-			waiting(1) // the transaction has a
+			awaitLocks(t, pools[url], 1) // the transaction has a
 			go func() {
 				ids, err := store.Change(ctx, action, job.Filter{IDs: []string{list[0].ID, list[1].ID}}, 10)
 				if err == nil && len(ids) != 2 {
@@ -101,7 +94,7 @@ func TestJ9AChangeOverSeveralStatesReleasesKeysInTheOrderInWhichTheyAreTaken(t *
 				}
 				errs <- err
 			}()
-			waiting(2)
+			awaitLocks(t, pools[url], 2)
 			if err := errors.Join(first.Rollback(ctx), <-errs, <-errs); err != nil {
 				t.Error(err)
 			}

@@ -236,3 +236,16 @@ func begin(t testing.TB) pgx.Tx {
 	}
 	return tx
 }
+
+// awaitLocks waits until n transactions of a pool's database wait for locks.
+func awaitLocks(t *testing.T, pool *pgxpool.Pool, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for waiting := 0; waiting < n; {
+		const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+		if err := pool.QueryRow(ctx, blocked).Scan(&waiting); err != nil {
+			t.Fatalf("%d of %d transactions wait for locks: %v", waiting, n, err)
+		}
+	}
+}

@@ -196,7 +196,7 @@ func TestJ9AllTransactionsTakeAndReleaseKeysInOneOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pool.Close()
+	t.Cleanup(pool.Close)
 	store := func(tx pgx.Tx, size int, queues ...string) error {
 		list := inserts(len(queues))
 		for i, queue := range queues {
@@ -205,7 +205,7 @@ func TestJ9AllTransactionsTakeAndReleaseKeysInOneOrder(t *testing.T) {
 		_, err := db.Jobs().InsertTx(ctx, tx, list)
 		return err
 	}
-	errs := make(chan error)
+	errs := make(chan error, 2)
 	begin := func(size int, queues ...string) {
 		go func() {
 			errs <- pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -214,19 +214,12 @@ func TestJ9AllTransactionsTakeAndReleaseKeysInOneOrder(t *testing.T) {
 			})
 		}()
 	}
-	waiting := func(want int) {
-		for n := 0; n < want; {
-			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-			if err := pool.QueryRow(ctx, blocked).Scan(&n); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	holdC := func() pgx.Tx {
 		tx, err := pool.Begin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }) // if a wait fails, the others go on
 		if err := store(tx, 0, "C"); err != nil {
 			t.Fatal(err)
 		}
@@ -234,9 +227,9 @@ func TestJ9AllTransactionsTakeAndReleaseKeysInOneOrder(t *testing.T) {
 	}
 	first := holdC()
 	begin(17<<20, "a", "B", "C") // a statement for each: it has B and waits for C
-	waiting(1)
+	awaitLocks(t, pool, 1)
 	begin(0, "a", "B")
-	waiting(2)
+	awaitLocks(t, pool, 2)
 	if err := errors.Join(first.Rollback(ctx), <-errs, <-errs); err != nil {
 		t.Error(err)
 	}
@@ -248,13 +241,13 @@ func TestJ9AllTransactionsTakeAndReleaseKeysInOneOrder(t *testing.T) {
 	}
 	first = holdC()
 	begin(0, "B", "C", "a") // it has B and waits for C
-	waiting(1)
+	awaitLocks(t, pool, 1)
 	go func() {
 		errs <- errors.Join(db.Jobs().Settle(ctx, []job.Settlement{
 			{Ref: claimed[0].Ref(), Kind: job.KindComplete}, {Ref: claimed[1].Ref(), Kind: job.KindComplete},
 		})...)
 	}()
-	waiting(2)
+	awaitLocks(t, pool, 2)
 	if err := errors.Join(first.Rollback(ctx), <-errs, <-errs); err != nil {
 		t.Error(err)
 	}
