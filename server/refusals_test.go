@@ -54,6 +54,7 @@ func TestS6EveryRefusalIsAProblemWithItsStatus(t *testing.T) {
 		"a large payload":      {post("/v1/jobs", `{"jobs":[{"type":"t","payload":"`+strings.Repeat("x", 2<<20)+`"}]}`, "Idempotency-Key", "d"), 413, "body.jobs[0].payload"},
 		"no job":               {call{method: http.MethodGet, path: "/v1/jobs/none"}, 404, "not-found"},
 		"no path":              {call{method: http.MethodGet, path: "/v2/jobs"}, 404, "openapi.json"},
+		"no path, not no job":  {call{method: http.MethodGet, path: "/v2/jobs/none"}, 404, "about:blank"},
 		"no method":            {call{method: http.MethodPut, path: "/v1/jobs"}, 405, "PUT"},
 		"a bad cursor":         {call{method: http.MethodGet, path: "/v1/jobs?cursor=abc"}, 422, "cursor"},
 		"a cursor of another":  {call{method: http.MethodGet, path: "/v1/jobs?cursor=" + string(api.NewCursor("records", "x"))}, 422, "not one of this list"},

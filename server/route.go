@@ -333,7 +333,8 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 			allowed = append(allowed, method)
 		}
 	}
-	p := refusal(http.StatusNotFound, "there is nothing at this path", "/v1/openapi.json lists the operations")
+	p := refusal(http.StatusNotFound, "there is nothing at this path", "check the URL; /v1/openapi.json lists the operations")
+	p.Type = "about:blank" // not ProblemNotFound: clients would report that what they asked for does not exist
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		p.Status, p.Detail = http.StatusMethodNotAllowed, "this path does not take "+r.Method

@@ -238,7 +238,10 @@ func problemOf(call Call, answer *http.Response) *Problem {
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
 	if kind != p.ContentType("") || err != nil || json.Unmarshal(raw, p) != nil || p.Status == 0 {
-		p = &Problem{Title: http.StatusText(answer.StatusCode), Detail: fmt.Sprintf("%s: %s, not from a Tenet server", call.name(), answer.Status)}
+		p = &Problem{
+			Title: http.StatusText(answer.StatusCode), Detail: fmt.Sprintf("%s: %s, not from a Tenet server", call.name(), answer.Status),
+			Remedy: "check the URL, and the proxies in between",
+		}
 	}
 	p.Status = answer.StatusCode
 	return p
