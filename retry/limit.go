@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/budget"
-	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/limit"
 	"github.com/tenetdev/tenet/policy"
@@ -67,7 +66,7 @@ func (r *run) enter(l *launch, kind budget.AttemptKind) policy.Reason {
 	if m.TryEnter() {
 		l.place.limiter = m
 		if !m.Rated() {
-			return ""
+			return r.passAgain(l, kind)
 		}
 	}
 	began := r.e.elapsed()
@@ -79,13 +78,12 @@ func (r *run) enter(l *launch, kind budget.AttemptKind) policy.Reason {
 	if reason == "" && m.Rated() {
 		reason = r.awaitTurn(l, began+longest)
 	}
-	if l.place.waited == 0 {
-		return reason
-	}
-	l.began = r.e.elapsed()
-	l.place.waited = l.began - began
-	if r.recorded() {
-		l.started = r.rec.now(r.e)
+	if l.place.waited > 0 {
+		l.began = r.e.elapsed()
+		l.place.waited = l.began - began
+		if r.recorded() {
+			l.started = r.rec.now(r.e)
+		}
 	}
 	if reason != "" {
 		return reason
@@ -159,14 +157,10 @@ func (r *run) awaitTurn(l *launch, until time.Duration) policy.Reason {
 	return reason
 }
 
-// passAgain asks the breaker again after a wait, since it may have opened meanwhile. A probe keeps its slot.
+// passAgain asks the breaker again: it may have opened since, during a wait or because of the attempt that gave the place back.
+// A probe keeps its slot.
 func (r *run) passAgain(l *launch, kind budget.AttemptKind) policy.Reason {
-	if !l.hasTicket || l.ticket.Probe() {
-		return ""
-	}
-	l.hasTicket = false
-	r.plan.breaker.Done(l.ticket, circuit.Ignored, 0, l.began)
-	if r.passBreaker(l, kind) {
+	if !l.hasTicket || l.ticket.Probe() || r.passBreaker(l, kind) {
 		return ""
 	}
 	return policy.ReasonCircuitOpen

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/internal/virtual"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
@@ -300,6 +301,45 @@ func TestB4ABreakerOpensBeforeThePlaceIsGivenBack(t *testing.T) {
 	if w.woken != nil {
 		t.Error("the place was not given back")
 	}
+}
+
+// TestB4ACallThatFindsAPlaceAsksTheBreakerAgain: the failure that opened the breaker made the place free.
+func TestB4ACallThatFindsAPlaceAsksTheBreakerAgain(t *testing.T) {
+	for name, l := range map[string]policy.Limit{
+		"places":          {Concurrency: 1},
+		"places and rate": {Concurrency: 1, Rate: policy.Rate{Count: 100, Per: time.Second, Burst: 100}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := limited(1, l)
+			p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 1, Cooldown: time.Hour}
+			b := &meanwhile{}
+			e := withBudget(t, p, b)
+			b.run = func() {
+				b.run = nil
+				failure(t, e.Do(bg, key, func(context.Context) error { return errDown }), policy.ReasonAttemptsExhausted)
+			}
+			op, calls := script(nil)
+			if failed := failure(t, e.Do(bg, key, op), policy.ReasonCircuitOpen); *calls != 0 || failed.Attempts != 0 || b.held != 0 {
+				t.Errorf("%d calls, %d attempts, %d grants held", *calls, failed.Attempts, b.held)
+			}
+		})
+	}
+}
+
+// meanwhile is a budget that runs something after the breaker has been asked and before the limit is.
+type meanwhile struct {
+	run  func()
+	held int
+}
+
+func (b *meanwhile) AllowAttempt(context.Context, policy.Key, int, budget.AttemptKind, policy.BudgetRef) budget.Decision {
+	if b.run != nil {
+		b.run()
+	}
+	b.held++
+	d := budget.Allow()
+	d.Release = func() { b.held-- }
+	return d
 }
 
 // waking is a world that calls woken instead of waking those who wait.
