@@ -24,9 +24,10 @@ func prepare(path string, create bool) error {
 	switch {
 	case err == nil && info.IsDir():
 		return fmt.Errorf("sqlite: %s is a directory: name a file in it", path)
-	case err == nil && !info.Mode().IsRegular():
-		return fmt.Errorf("sqlite: %s: %w", path, files.ErrNotRegular)
 	case err == nil:
+		if err := files.Regular(path, info); err != nil {
+			return fmt.Errorf("sqlite: %w", err)
+		}
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("sqlite: open: %w", err)

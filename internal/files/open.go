@@ -70,7 +70,7 @@ func EndOfLines(file *os.File) (int64, error) {
 func Create(path string) error {
 	info, err := os.Stat(path)
 	if err == nil {
-		return regular(path, info)
+		return Regular(path, info)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -78,7 +78,7 @@ func Create(path string) error {
 	file, err := create(path)
 	if err != nil {
 		if info, statErr := os.Stat(path); statErr == nil { // another process made it meanwhile
-			return regular(path, info)
+			return Regular(path, info)
 		}
 		return err
 	}
@@ -150,7 +150,7 @@ func lockNamed(file *os.File, path string) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	return os.SameFile(mine, named), regular(path, named)
+	return os.SameFile(mine, named), Regular(path, named)
 }
 
 func open(path string, flag int) (*os.File, error) {
@@ -160,7 +160,7 @@ func open(path string, flag int) (*os.File, error) {
 	}
 	info, err := file.Stat()
 	if err == nil {
-		err = regular(path, info)
+		err = Regular(path, info)
 	}
 	if err != nil {
 		file.Close()
@@ -172,12 +172,13 @@ func open(path string, flag int) (*os.File, error) {
 // notRegular names the cause of an error in opening a directory, a socket or a pipe.
 func notRegular(path string, failed error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return regular(path, info)
+		return Regular(path, info)
 	}
 	return failed
 }
 
-func regular(path string, info fs.FileInfo) error {
+// Regular returns an error for a file that is not regular, which says what it is and wraps [ErrNotRegular].
+func Regular(path string, info fs.FileInfo) error {
 	if info.Mode().IsRegular() {
 		return nil
 	}

@@ -112,14 +112,14 @@ func modeFor(path string) (fs.FileMode, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		to, err := os.Readlink(path)
 		if err == nil && strings.HasPrefix(to, "/proc/") {
-			return 0, fmt.Errorf("replace: %w", regular(path, info))
+			return 0, fmt.Errorf("replace: %w", Regular(path, info))
 		}
 		if target, statErr := os.Stat(path); statErr == nil && !target.Mode().IsRegular() {
-			return 0, fmt.Errorf("replace: %w", regular(path, target))
+			return 0, fmt.Errorf("replace: %w", Regular(path, target))
 		}
 		return 0, err
 	}
-	if err := regular(path, info); err != nil {
+	if err := Regular(path, info); err != nil {
 		return 0, fmt.Errorf("replace: %w", err)
 	}
 	return info.Mode().Perm(), nil
