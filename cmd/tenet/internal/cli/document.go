@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -51,9 +52,19 @@ func NotRead(path string, err error) error {
 // takeStdin refuses a second input from stdin: the first reads all of it.
 func (a *App) takeStdin() error {
 	if a.stdinTaken {
-		return Usagef("two inputs are stdin (-): name a file for one of them")
+		return errTwoStdin
 	}
 	a.stdinTaken = true
+	return nil
+}
+
+var errTwoStdin = Usagef("two inputs are stdin (-): name a file for one of them")
+
+// OneStdin refuses two arguments that are stdin before anything is read. It is for commands whose arguments are files.
+func OneStdin(_ *cobra.Command, files []string) error {
+	if i := slices.Index(files, StandardInput); i >= 0 && slices.Contains(files[i+1:], StandardInput) {
+		return errTwoStdin
+	}
 	return nil
 }
 

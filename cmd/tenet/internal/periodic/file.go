@@ -177,7 +177,7 @@ type periodicCheck struct {
 
 func periodicCheckCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "check FILE…", Short: "Report every fault of files of periodic jobs", Args: cobra.MinimumNArgs(1),
+		Use: "check FILE…", Short: "Report every fault of files of periodic jobs", Args: cobra.MatchAll(cobra.MinimumNArgs(1), cli.OneStdin),
 		Long:    "Read files of periodic jobs and report every fault with its place. The file - is stdin. Exits with 3 if a file is\ninvalid.",
 		Example: "  tenet periodic check nightly.yaml",
 	}

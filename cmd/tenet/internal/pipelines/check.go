@@ -31,7 +31,7 @@ type pipelineResult struct {
 
 func pipelineCheckCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "check FILE…", Short: "Report every fault of documents, and show their pipelines", Args: cobra.ArbitraryArgs,
+		Use: "check FILE…", Short: "Report every fault of documents, and show their pipelines", Args: cli.OneStdin,
 		Long: `Read policy documents and report every fault with its place and the remedy. Show the consumers and producers of valid
 documents with every default filled in. The file - is stdin; --policy FILE is another way to name a document.
 Exits with 3 if a document is invalid, and with 5 if one has no pipelines.`,

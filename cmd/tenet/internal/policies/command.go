@@ -39,7 +39,7 @@ type checkResult struct {
 
 func checkCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "check FILE…", Short: "Report every fault of policy documents", Args: cobra.MinimumNArgs(1),
+		Use: "check FILE…", Short: "Report every fault of policy documents", Args: cobra.MatchAll(cobra.MinimumNArgs(1), cli.OneStdin),
 		Long: `Read policy documents and report every fault with its place and the remedy.
 A value beyond a limit is a warning, because it is clamped. So is a classifier or class of errors that a program must
 register; the warning names the package that has it. The file - is stdin. Exits with 3 if a document is invalid.`,

@@ -13,7 +13,7 @@ import (
 
 func formatCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "fmt FILE…", Short: "Lay policy documents out", Args: cobra.MinimumNArgs(1),
+		Use: "fmt FILE…", Short: "Lay policy documents out", Args: cobra.MatchAll(cobra.MinimumNArgs(1), cli.OneStdin),
 		Long: `Lay policy documents out: fields in the order of the reference, two spaces of indentation, an empty line between sections.
 Names keep their order, comments their place, and policies their meaning. The result of one file goes to stdout, unless
 --write or --check is given. The file - is stdin. An invalid document is refused, and no file is written then.`,

@@ -25,7 +25,8 @@ type difference struct {
 
 func diffCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "diff A B", Short: "Compare two documents by field, and by what B decides on recorded history", Args: cobra.ExactArgs(2),
+		Use: "diff A B", Short: "Compare two documents by field, and by what B decides on recorded history",
+		Args: cobra.MatchAll(cobra.ExactArgs(2), cli.OneStdin),
 		Long: `Compare two documents or revisions, field by field. A and B are files, or server:URL/NAME@REV for a revision of a server's
 document; without @REV it is the one in force. With --server, NAME@REV is enough. Layout and comments do not count.
 
@@ -41,9 +42,6 @@ the record cannot know is counted: see tenet audit replay --what-if.`,
 	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		if *limit < 1 {
 			return cli.Usagef("--limit %d: write a number above 0", *limit)
-		}
-		if args[0] == cli.StandardInput && args[1] == cli.StandardInput {
-			return cli.Usagef("A and B are both stdin (-): name a file for one of them")
 		}
 		var documents [2]*policyfile.Document
 		for i, name := range args {
