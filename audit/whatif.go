@@ -122,7 +122,7 @@ type Unknown string
 // The reasons why an end is unknown.
 const (
 	UnknownAttempts     Unknown = "more_attempts"    // the policy allows an attempt after the last one that ran
-	UnknownTimeout      Unknown = "other_timeout"    // the attempt's timeout would have cut it off, or let it run longer
+	UnknownTimeout      Unknown = "other_timeout"    // a timeout would have cut an attempt off, or let it run longer
 	UnknownInterruption Unknown = "shorter_wait"     // another attempt would have begun before the work was interrupted
 	UnknownRecord       Unknown = "incomplete"       // the log lacks the start, the end or a part of the work, or the work still runs
 	UnknownAfterStep    Unknown = "after_other_step" // an earlier step of the transaction would have ended differently

@@ -107,6 +107,7 @@ func TestA4WhatIfReportsDifferences(t *testing.T) {
 	late := decision.Facts{Failed: true, TimedOut: true}
 	asked := decision.Facts{Failed: true, Mark: classify.MarkAfter, Pushback: 2 * time.Second}
 	third := attempts{{failed, 10 * ms}, {failed, 10 * ms}, {decision.Facts{}, 10 * ms}}
+	cutOff := attempts{{failed, 10 * ms}, {decision.Facts{Failed: true, Ended: policy.ReasonOverallTimeout}, 140 * ms}}
 	never := attempts{{failed, 10 * ms}, {failed, 10 * ms}, {failed, 10 * ms}, {failed, 10 * ms}}
 	cases := map[string]struct {
 		before, after func(r *policy.Retry)
@@ -134,6 +135,21 @@ func TestA4WhatIfReportsDifferences(t *testing.T) {
 			audit.WhatIfCategory{FailedEarlier: 1, LostSuccesses: 1, Before: effort(3, 300*ms), After: effort(2, 100*ms)}},
 		"overall timeout, wider": {func(r *policy.Retry) { r.OverallTimeout = 250 * ms }, func(r *policy.Retry) { r.OverallTimeout = 300 * ms }, third, "",
 			audit.WhatIfCategory{Same: 1, Before: effort(2, 100*ms), After: effort(2, 100*ms)}},
+		"overall timeout during the success": {keep, func(r *policy.Retry) { r.OverallTimeout = 225 * ms }, attempts{{failed, 10 * ms}, {decision.Facts{}, 200 * ms}}, "",
+			audit.WhatIfCategory{CannotKnow: 1}},
+		"overall timeout during the last failure": {func(r *policy.Retry) { r.MaxAttempts = 2 }, func(r *policy.Retry) { r.MaxAttempts, r.OverallTimeout = 2, 225*ms },
+			attempts{{failed, 10 * ms}, {failed, 200 * ms}}, "",
+			audit.WhatIfCategory{FailedEarlier: 1, Before: effort(2, 100*ms), After: effort(2, 100*ms)}},
+		"overall timeout struck, shorter": {func(r *policy.Retry) { r.OverallTimeout = 250 * ms }, func(r *policy.Retry) { r.OverallTimeout = 150 * ms }, cutOff, "",
+			audit.WhatIfCategory{FailedEarlier: 1, Before: effort(2, 100*ms), After: effort(2, 100*ms)}},
+		"overall timeout struck, longer": {func(r *policy.Retry) { r.OverallTimeout = 250 * ms }, func(r *policy.Retry) { r.OverallTimeout = time.Second }, cutOff, "",
+			audit.WhatIfCategory{CannotKnow: 1}},
+		"overall timeout struck, none": {func(r *policy.Retry) { r.OverallTimeout = 250 * ms }, keep, cutOff, "", audit.WhatIfCategory{CannotKnow: 1}},
+		"overall timeout struck, shorter waits": {func(r *policy.Retry) { r.OverallTimeout = 250 * ms },
+			func(r *policy.Retry) { r.OverallTimeout, r.InitialBackoff = 250*ms, 50*ms }, cutOff, "", audit.WhatIfCategory{CannotKnow: 1}},
+		"overall timeout struck, longer waits": {func(r *policy.Retry) { r.OverallTimeout = 250 * ms },
+			func(r *policy.Retry) { r.OverallTimeout, r.InitialBackoff = 250*ms, 200*ms }, cutOff, "",
+			audit.WhatIfCategory{FailedEarlier: 1, Before: effort(2, 100*ms), After: effort(2, 200*ms)}},
 		"pushback too long": {keep, func(r *policy.Retry) { r.MaxPushback = time.Second }, attempts{{asked, ms}, {decision.Facts{}, ms}}, "",
 			audit.WhatIfCategory{FailedEarlier: 1, LostSuccesses: 1, Before: effort(2, 2*time.Second), After: effort(1, 0)}},
 		"attempts cut off": {keep, func(r *policy.Retry) { r.TimeoutPerAttempt = 5 * ms }, third, "",

@@ -200,7 +200,8 @@ func waited(steps []step, i int) time.Duration {
 // walk goes through the steps under p, as far as the log shows what would have happened.
 func (s *simulator) walk(steps []step, p *policy.Policy) workEnd {
 	var r workEnd
-	var shift time.Duration // how much later the work is than recorded
+	var shift time.Duration        // how much later the work is than recorded
+	deadline := decision.Unbounded // the caller's, since the work began
 	for i := range steps {
 		x := &steps[i]
 		if !x.judged { // nothing to decide: the work was denied or interrupted before
@@ -214,6 +215,12 @@ func (s *simulator) walk(steps []step, p *policy.Policy) workEnd {
 		r.effort.Attempts++
 		r.at = x.at + shift
 		v := s.verdict(x, p, shift)
+		switch end, reason := s.endOf(x, p, deadline); {
+		case r.at > end && v.Action == decision.Done, r.at < end && x.facts.Ended != "" && v.Action == decision.Stop:
+			return r.stopsAt(UnknownTimeout)
+		case r.at > end:
+			v, r.at = decision.Verdict{Action: decision.Stop, Reason: reason}, end
+		}
 		s.verdicts = append(s.verdicts, v)
 		switch {
 		case v.Action != decision.Retry:
@@ -229,8 +236,34 @@ func (s *simulator) walk(steps []step, p *policy.Policy) workEnd {
 		}
 		r.effort.Waiting.add(v.Delay)
 		shift += v.Delay - x.verdict.Delay
+		if state := x.e.State(); state.Left != decision.Unbounded && state.LeftReason != policy.ReasonOverallTimeout {
+			deadline = x.at + state.Left
+		}
 	}
 	return r.stopsAt(UnknownRecord)
+}
+
+// endOf returns when the work ends under p if an attempt still runs then, and why. An attempt that outlasted the recorded overall
+// timeout would outlast another one by as much.
+func (s *simulator) endOf(x *step, p *policy.Policy, deadline time.Duration) (end time.Duration, reason policy.Reason) {
+	before, late, ended := time.Duration(0), time.Duration(0), x.facts.Ended
+	if old := s.recorded[x.e.PolicyRevision]; old != nil {
+		before = old.Retry.OverallTimeout
+	}
+	if before > 0 && (ended == policy.ReasonOverallTimeout || x.at > before) {
+		late = x.at - before
+	}
+	end, reason = max(deadline, x.at), policy.ReasonDeadlineExceeded
+	switch {
+	case ended == policy.ReasonOverallTimeout && before > 0:
+		end = decision.Unbounded
+	case ended != "":
+		end, reason = x.at, ended
+	}
+	if overall := p.Retry.OverallTimeout; overall > 0 && overall+late < end {
+		end, reason = overall+late, policy.ReasonOverallTimeout
+	}
+	return end, reason
 }
 
 // stopsAt ends a walk where the record cannot show what would have followed.
@@ -264,8 +297,11 @@ func (s *simulator) cutShort(x *step, p *policy.Policy) (cut time.Duration, ok b
 		before = old.Retry.TimeoutPerAttempt
 	}
 	switch {
-	case timeout == before || len(x.e.Group) > 1:
+	case timeout == before:
 		return 0, true
+	case len(x.e.Group) > 1:
+		timedOut := slices.ContainsFunc(x.e.Group, func(n int) bool { return s.facts[n].TimedOut })
+		return 0, !timedOut && (timeout == 0 || x.took <= timeout)
 	case !x.facts.TimedOut:
 		return 0, timeout == 0 || x.took <= timeout
 	case before == 0:

@@ -116,6 +116,27 @@ func TestA4WhatIfOfAGroupWithoutFactsKeepsThePushback(t *testing.T) {
 	}
 }
 
+func TestA4WhatIfDoesNotKnowGroupsThatAnotherTimeoutCutsOff(t *testing.T) {
+	p := retrying()
+	p.Retry.TimeoutPerAttempt = time.Second
+	x := stepUnder("r", decision.Retry, policy.ReasonRetry)
+	x.e.Group = []int{1, 2}
+	for name, c := range map[string]struct {
+		took   time.Duration
+		second decision.Facts
+		known  bool
+	}{
+		"in time": {time.Second, decision.Facts{}, true}, "too late": {2 * time.Second, decision.Facts{}, false},
+		"timed out": {time.Second, decision.Facts{Failed: true, TimedOut: true}, false},
+	} {
+		x.took = c.took
+		s := &simulator{facts: map[int]decision.Facts{2: c.second}}
+		if _, known := s.cutShort(x, p); known != c.known {
+			t.Errorf("%s: known %t", name, known)
+		}
+	}
+}
+
 // knownOnlyOfAJob checks that a job with these events succeeds after two attempts, as it did, and that the end of a call is unknown.
 func knownOnlyOfAJob(t *testing.T, events ...Event) {
 	t.Helper()
