@@ -24,7 +24,7 @@ const suppliedBy = "needs the %s classifier and classes, without which nothing i
 var conditions = map[string]condition{
 	"5xx":                        {[]policy.Class{policy.ClassHTTP5xx, policy.ClassNetwork, policy.ClassTimeout}, ""},
 	"gateway-error":              {[]policy.Class{"http_502", "http_503", "http_504", policy.ClassNetwork, policy.ClassTimeout}, ""},
-	"reset":                      {[]policy.Class{policy.ClassConnectionReset, policy.ClassEOF, policy.ClassTimeout}, ""},
+	"reset":                      {[]policy.Class{policy.ClassNetwork, policy.ClassTimeout}, ""}, // failures to connect too: RetryStateImpl::wouldRetryFromReset
 	"reset-before-request":       {[]policy.Class{policy.ClassConnectionRefused, policy.ClassDNS, policy.ClassTLS}, "is approximated by failures to connect"},
 	"connect-failure":            {[]policy.Class{policy.ClassConnectionRefused, policy.ClassDNS, policy.ClassTLS}, ""},
 	"envoy-ratelimited":          {[]policy.Class{"http_429"}, "is approximated by every 429: the x-envoy-ratelimited header is not read"},

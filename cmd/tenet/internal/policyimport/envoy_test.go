@@ -121,7 +121,7 @@ func TestEnvoyBareRetryPolicy(t *testing.T) {
 		want  func(policy.Policy) bool
 	}{
 		"defaults": {`{"retry_on": "reset"}`, func(p policy.Policy) bool {
-			return p.Retry.MaxAttempts == 2 && p.Retry.RetryOn[0] == "connection_reset"
+			return p.Retry.MaxAttempts == 2 && slices.Equal(p.Retry.RetryOn, []policy.Class{"network", "timeout"})
 		}},
 		"gateway errors":  {`{"retryOn": "gateway-error"}`, func(p policy.Policy) bool { return p.Retry.RetryOn[0] == "http_502" && len(p.Retry.RetryOn) == 5 }},
 		"no retries":      {`{"retry_on": "5xx", "num_retries": 0}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
