@@ -31,16 +31,17 @@ func Resilience4j(application []byte) (Converted, error) {
 	}
 	j := resilience4j{reader: r, policies: map[string]*policy.Policy{}}
 	for _, module := range r4jModules {
-		known := map[string]string{}
+		var parts []object
 		for _, root := range roots {
 			o, ok := root.object("resilience4j." + module.name)
 			if nested, is := root.fields["resilience4j"].(map[string]any); !ok && is {
 				o, ok = object{r: r, path: root.at("resilience4j"), fields: nested}.object(module.name)
 			}
 			if ok {
-				j.instances(o, known, module)
+				parts = append(parts, o)
 			}
 		}
+		j.instances(parts, module)
 	}
 	for _, root := range roots {
 		if rest, ok := root.object("resilience4j"); ok {
@@ -92,23 +93,30 @@ type r4jModule struct {
 	convert func(object, *policy.Policy)
 }
 
-// instances converts the instances of a module in one document. known has the paths of those that were read before.
-func (j *resilience4j) instances(o object, known map[string]string, module r4jModule) {
-	configs, _ := o.object("configs")
-	used := map[string]bool{}
-	for _, list := range module.lists {
-		instances, _ := o.object(list)
-		for _, name := range instances.names() {
-			instance, _ := instances.object(name)
-			if instance.fields == nil { // an instance without settings of its own
-				instance = object{r: j.reader, path: instances.at(name), fields: map[string]any{}}
-			}
-			if earlier := known[name]; earlier != "" {
-				j.fault(instance.path, "is set as %s too; leave one, with the settings of one profile", earlier)
-			}
-			known[name] = instance.path
-			maps.Copy(used, j.instance(name, instance, configs, module))
+// instances converts the instances of a module, whose configurations may stand in other documents.
+func (j *resilience4j) instances(documents []object, module r4jModule) {
+	configs := object{r: j.reader, fields: map[string]any{}, from: map[string]string{}}
+	for _, o := range documents {
+		own, _ := o.object("configs")
+		for _, name := range own.names() {
+			j.once(configs.from, name, own.at(name))
+			configs.fields[name] = own.fields[name]
 		}
+	}
+	known, used := map[string]string{}, map[string]bool{}
+	for _, o := range documents {
+		for _, list := range module.lists {
+			instances, _ := o.object(list)
+			for _, name := range instances.names() {
+				instance, _ := instances.object(name)
+				if instance.fields == nil { // an instance without settings of its own
+					instance = object{r: j.reader, path: instances.at(name), fields: map[string]any{}}
+				}
+				j.once(known, name, instance.path)
+				maps.Copy(used, j.instance(name, instance, configs, module))
+			}
+		}
+		o.rest("metrics", "circuitBreakerAspectOrder", "retryAspectOrder", "bulkheadAspectOrder", "rateLimiterAspectOrder", "timeLimiterAspectOrder")
 	}
 	for _, name := range configs.names() {
 		config, _ := j.object(configs.fields[name], configs.at(name))
@@ -122,7 +130,14 @@ func (j *resilience4j) instances(o object, known map[string]string, module r4jMo
 			}
 		}
 	}
-	o.rest("metrics", "circuitBreakerAspectOrder", "retryAspectOrder", "bulkheadAspectOrder", "rateLimiterAspectOrder", "timeLimiterAspectOrder")
+}
+
+// once notes the path of a name, which only one document may set.
+func (j *resilience4j) once(known map[string]string, name, path string) {
+	if earlier := known[name]; earlier != "" {
+		j.fault(path, "is set as %s too; leave one, with the settings of one profile", earlier)
+	}
+	known[name] = path
 }
 
 // instance converts an instance, and returns the paths of the configurations that it is built on, and of their settings that it has.

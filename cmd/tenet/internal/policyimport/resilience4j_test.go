@@ -271,6 +271,19 @@ func TestT7TheOlderNamesOfInstancesAreRead(t *testing.T) {
 	}
 }
 
+// TestT7AConfigurationOfAnotherDocumentIsUsed: Spring merges the documents that are active.
+func TestT7AConfigurationOfAnotherDocumentIsUsed(t *testing.T) {
+	const first = "resilience4j: {retry: {configs: {default: {maxAttempts: 7}}}}\n---\n"
+	got, err := policyimport.Resilience4j([]byte(first + "resilience4j: {retry: {instances: {a: {waitDuration: 1s}}}}"))
+	if err != nil || got.Policies["a"].Retry.MaxAttempts != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	_, err = policyimport.Resilience4j([]byte(first + "resilience4j: {retry: {configs: {default: {}}, instances: {a: {}}}}"))
+	if err == nil || !strings.Contains(err.Error(), "[1].resilience4j.retry.configs.default: is set as [0].resilience4j.retry.configs.default too") {
+		t.Error(err)
+	}
+}
+
 func TestT7ValuesOfResilience4jAreConvertedAsSpringDoes(t *testing.T) {
 	p, list := r4j(t, "retry", `maxAttempts: "4", waitDuration: " 2S ", enableExponentialBackoff: "true", exponentialBackoffMultiplier: "3", enableRandomizedWait: OFF`)
 	if r := p.Retry; r.MaxAttempts != 4 || r.InitialBackoff != 2*time.Second || r.BackoffMultiplier != 3 || r.Jitter != "none" {
