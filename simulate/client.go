@@ -109,8 +109,8 @@ func (g *group) gap() time.Duration {
 func (g *group) act() {
 	now := g.world.now
 	g.world.at(now+g.gap(), g)
-	regular := g.spec.Arrivals == Regular
-	if !regular && g.peak > 1 && g.random.unit()*g.peak >= g.load(now) {
+	regular, load := g.spec.Arrivals == Regular, g.load(now)
+	if !regular && (g.peak > 1 || load < 1) && g.random.unit()*g.peak >= load {
 		return
 	}
 	if g.jobs != nil {

@@ -114,3 +114,14 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestT2AFaultMayLowerTheLoad: a tenth of 100 calls per second for a quarter of the time.
+func TestT2AFaultMayLowerTheLoad(t *testing.T) {
+	for _, arrivals := range []string{"poisson", "regular"} {
+		r := run(t, "version: 1\nduration: 200s\nservices: {s: {}}\nclients: {c: {service: s, rate: 100, arrivals: "+arrivals+"}}\n"+
+			"faults: {night: {client: c, at: 50s, for: 50s, load: 0.1}}\n", simulate.Options{})
+		if got := r.Clients[0].Calls; got < 15000 || got > 16000 {
+			t.Errorf("%s: %d calls instead of about 15,500", arrivals, got)
+		}
+	}
+}
