@@ -235,8 +235,7 @@ func (d *dapr) retry(o object, name string) policy.Retry {
 	case n < -1 || n != float64(int(n)):
 		d.fault(path, "%v is not a whole number from -1", n)
 	default:
-		r.MaxAttempts = int(n) + 1
-		fit(d.reader, path, &r.MaxAttempts, limits.Attempts)
+		r.MaxAttempts = d.attempts(int(n), path)
 	}
 	wait, waits := daprSpan(o, "duration")
 	longest, bounded := daprSpan(o, "maxInterval")

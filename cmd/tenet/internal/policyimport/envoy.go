@@ -150,15 +150,13 @@ func (e *envoy) add(name, cluster, path string, p policy.Policy) {
 
 // retryPolicy converts config.route.v3.RetryPolicy.
 func (e *envoy) retryPolicy(o object) policy.Policy {
-	limits := policy.CallLimits()
 	p := policy.Policy{Retry: policy.Retry{Jitter: policy.JitterFull, BackoffMultiplier: 2}}
 	r := &p.Retry
 	retries, path, given := o.count("num_retries")
 	if !given {
 		retries = 1
 	}
-	r.MaxAttempts = retries + 1
-	fit(e.reader, path, &r.MaxAttempts, limits.Attempts)
+	r.MaxAttempts = e.attempts(retries, path)
 	r.TimeoutPerAttempt, _ = o.duration("per_try_timeout")
 	fit(e.reader, o.at("per_try_timeout"), &r.TimeoutPerAttempt, positive)
 	e.backoff(o, r)

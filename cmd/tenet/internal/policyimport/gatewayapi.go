@@ -92,8 +92,7 @@ func (g *gateway) retry(o object, r *policy.Retry) {
 		retries = 1
 		g.remark(path, "is not given, and every implementation has its own default; one retry is written out")
 	}
-	r.MaxAttempts = retries + 1
-	fit(g.reader, path, &r.MaxAttempts, limits.Attempts)
+	r.MaxAttempts = g.attempts(retries, path)
 	r.InitialBackoff = 25 * time.Millisecond
 	if backoff, ok := o.span("backoff"); ok {
 		r.InitialBackoff = max(backoff, limits.Backoff.Min)

@@ -72,8 +72,7 @@ func (r *reader) istioRoute(o object, c *Converted) {
 
 func (r *reader) istioRetries(o object, to *policy.Retry) {
 	retries, path, given := o.count("attempts") // of retries, whatever its name says
-	to.MaxAttempts = retries + 1
-	fit(r, path, &to.MaxAttempts, policy.CallLimits().Attempts)
+	to.MaxAttempts = r.attempts(retries, path)
 	if !given {
 		r.remark(path, "is not given, which Istio reads as 0: one attempt is made")
 	}

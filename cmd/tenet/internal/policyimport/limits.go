@@ -26,6 +26,16 @@ func atLeast(r *reader, path string, d *time.Duration, least time.Duration) {
 	}
 }
 
+// attempts returns how many attempts a number of retries makes, within the limits.
+func (r *reader) attempts(retries int, path string) int {
+	most := policy.CallLimits().Attempts.Max
+	if retries < most {
+		return retries + 1
+	}
+	r.approximate(path, "%d retries are outside the limits; %d are made, after the first attempt", retries, most-1)
+	return most
+}
+
 // counts are the limits of bursts, and of attempts that run or start at a time.
 var counts = policy.Range[int]{Min: 1, Max: 1_000_000}
 

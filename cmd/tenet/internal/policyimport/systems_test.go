@@ -377,3 +377,12 @@ func FuzzT7Importers(f *testing.F) {
 		}
 	})
 }
+
+// TestT7RetriesBeyondTheLimitsAreReportedAsRetries: the note has the number in the input.
+func TestT7RetriesBeyondTheLimitsAreReportedAsRetries(t *testing.T) {
+	got, err := policyimport.Envoy([]byte(`{"retry_on": "5xx", "num_retries": 10}`))
+	note := policyimport.Note{Path: "num_retries", Fidelity: policyimport.Approximate, Message: "10 retries are outside the limits; 9 are made, after the first attempt"}
+	if err != nil || got.Policies["envoy"].Retry.MaxAttempts != 10 || !slices.Contains(got.Report, note) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
