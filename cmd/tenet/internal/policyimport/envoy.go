@@ -185,10 +185,10 @@ func (e *envoy) backoff(o object, r *policy.Retry) {
 		e.approximate(b.path, "is approximated: delays double from base_interval, where Envoy's grow by 2ⁿ−1 times it")
 		b.rest()
 	}
+	fit(e.reader, o.at("retry_back_off.base_interval"), &r.InitialBackoff, limits.Backoff) // Envoy raises it to 1ms too
 	if !given {
-		r.MaxBackoff = 10 * min(r.InitialBackoff, time.Hour)
+		r.MaxBackoff = 10 * r.InitialBackoff
 	}
-	fit(e.reader, o.at("retry_back_off.base_interval"), &r.InitialBackoff, limits.Backoff)
 	fit(e.reader, o.at("retry_back_off.max_interval"), &r.MaxBackoff, limits.Cap)
 }
 

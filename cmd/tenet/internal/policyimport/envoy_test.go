@@ -137,6 +137,9 @@ func TestEnvoyBareRetryPolicy(t *testing.T) {
 		"delays beyond": {`{"retry_on": "5xx", "retry_back_off": {"base_interval": "90s"}}`, func(p policy.Policy) bool {
 			return p.Retry.InitialBackoff == time.Minute && p.Retry.MaxBackoff == time.Minute
 		}},
+		"a base below 1ms": {`{"retry_on": "5xx", "retry_back_off": {"base_interval": "0.0002s"}}`, func(p policy.Policy) bool {
+			return p.Retry.InitialBackoff == time.Millisecond && p.Retry.MaxBackoff == 10*time.Millisecond
+		}},
 		"a cap by default":   {`{"retry_on": "5xx", "retry_back_off": {"base_interval": "0.2s"}}`, func(p policy.Policy) bool { return p.Retry.MaxBackoff == 2*time.Second }},
 		"limited by default": {`{"retry_on": "5xx", "rate_limited_retry_back_off": {}}`, func(p policy.Policy) bool { return p.Retry.MaxPushback == 5*time.Minute }},
 	}
