@@ -169,6 +169,8 @@ func (e *envoy) retryPolicy(o object) policy.Policy {
 	return p
 }
 
+// backoff converts retry_back_off. The bound of the waits doubles, as in Envoy's JitteredExponentialBackOffStrategy; its documentation
+// says that it grows by 2ⁿ−1.
 func (e *envoy) backoff(o object, r *policy.Retry) {
 	limits := policy.CallLimits()
 	r.InitialBackoff = 25 * time.Millisecond // Envoy's default
@@ -182,7 +184,6 @@ func (e *envoy) backoff(o object, r *policy.Retry) {
 		if given && r.MaxBackoff < r.InitialBackoff {
 			e.fault(b.at("max_interval"), "is below base_interval")
 		}
-		e.approximate(b.path, "is approximated: delays double from base_interval, where Envoy's grow by 2ⁿ−1 times it")
 		b.rest()
 	}
 	fit(e.reader, o.at("retry_back_off.base_interval"), &r.InitialBackoff, limits.Backoff) // Envoy raises it to 1ms too

@@ -102,7 +102,7 @@ func TestEnvoyBootstrap(t *testing.T) {
 	for _, path := range []string{
 		"retry_policy.retry_host_predicate: has no equivalent", "retry_policy.retriable_status_codes[0]: http_409 has no effect",
 		`"envoy-ratelimited" is approximated`, "rate_limited_retry_back_off.reset_headers[1]: has no equivalent",
-		"retry_policy.retry_back_off: is approximated", "routes[1].route.timeout: is not given", "hedge_on_per_try_timeout: has no effect",
+		"routes[1].route.timeout: is not given", "hedge_on_per_try_timeout: has no effect",
 		"virtual_hosts[0]: Envoy applies this policy to routes", "clusters[0].circuit_breakers.thresholds[0].max_connections: has no equivalent",
 		"thresholds[0].retry_budget: is approximated", "thresholds[1]: has no equivalent: policies have no priority HIGH",
 		"clusters[0].outlier_detection.interval: has no equivalent", "clusters[1].outlierDetection: no route names the cluster lonely",

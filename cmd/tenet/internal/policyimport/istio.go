@@ -81,7 +81,6 @@ func (r *reader) istioRetries(o object, to *policy.Retry) {
 	if backoff, ok := o.span("backoff"); ok && backoff > 0 {
 		to.InitialBackoff = backoff
 		fit(r, o.at("backoff"), &to.InitialBackoff, policy.CallLimits().Backoff)
-		r.approximate(o.at("backoff"), "is approximated: delays double from it, where Istio's grow by 2ⁿ−1 times it")
 	}
 	path = o.at("retryOn")
 	var words []string

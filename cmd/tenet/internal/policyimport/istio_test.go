@@ -21,12 +21,12 @@ func TestT7IstioDoesNotRetryWithoutANumberOfAttempts(t *testing.T) {
 	}
 }
 
-func TestT7TheBackoffOfIstioIsApproximate(t *testing.T) {
+func TestT7TheBackoffOfIstioIsExact(t *testing.T) {
 	got, err := policyimport.Istio([]byte(`{kind: VirtualService, spec: {http: [{name: a, retries: {attempts: 2, backoff: 1s}}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list := fidelities(got); !slices.Contains(list, "spec.http[0].retries.backoff approximate") {
+	if list := fidelities(got); !slices.Contains(list, "spec.http[0].retries.backoff exact") {
 		t.Errorf("%q", list)
 	}
 }
