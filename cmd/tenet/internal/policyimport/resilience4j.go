@@ -99,8 +99,9 @@ func (j *resilience4j) instances(documents []object, module r4jModule) {
 	for _, o := range documents {
 		own, _ := o.object("configs")
 		for _, name := range own.names() {
-			j.once(configs.from, name, own.at(name))
-			configs.fields[name] = own.fields[name]
+			key := springKey(name)
+			j.once(configs.from, key, own.at(name))
+			configs.fields[key] = own.fields[name]
 		}
 	}
 	known, used := map[string]string{}, map[string]bool{}
@@ -112,8 +113,9 @@ func (j *resilience4j) instances(documents []object, module r4jModule) {
 				if instance.fields == nil { // an instance without settings of its own
 					instance = object{r: j.reader, path: instances.at(name), fields: map[string]any{}}
 				}
-				j.once(known, name, instance.path)
-				maps.Copy(used, j.instance(name, instance, configs, module))
+				key := springKey(name)
+				j.once(known, key, instance.path)
+				maps.Copy(used, j.instance(key, instance, configs, module))
 			}
 		}
 		o.rest("metrics", "circuitBreakerAspectOrder", "retryAspectOrder", "bulkheadAspectOrder", "rateLimiterAspectOrder", "timeLimiterAspectOrder")

@@ -271,6 +271,14 @@ func TestT7TheOlderNamesOfInstancesAreRead(t *testing.T) {
 	}
 }
 
+// TestT7BracketsAreNoPartOfAName: Spring's way to write a key with dots.
+func TestT7BracketsAreNoPartOfAName(t *testing.T) {
+	got, err := policyimport.Resilience4j([]byte(`{resilience4j: {retry: {configs: {"[a.b]": {maxAttempts: 7}}, instances: {"[my.service]": {baseConfig: a.b}}}}}`))
+	if err != nil || got.Policies["my.service"].Retry.MaxAttempts != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestT7AConfigurationOfAnotherDocumentIsUsed: Spring merges the documents that are active.
 func TestT7AConfigurationOfAnotherDocumentIsUsed(t *testing.T) {
 	const first = "resilience4j: {retry: {configs: {default: {maxAttempts: 7}}}}\n---\n"

@@ -40,6 +40,14 @@ func (r *reader) springText(text, path string) string {
 	return resolved
 }
 
+// springKey returns the key of a map without the brackets that keep Spring from reading its dots as levels.
+func springKey(name string) string {
+	if strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]") {
+		return name[1 : len(name)-1]
+	}
+	return name
+}
+
 // springFlag reads a boolean as Spring does.
 func (o object) springFlag(name string) (on, given bool) {
 	v, path := o.value(name)
