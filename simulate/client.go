@@ -30,12 +30,12 @@ type group struct {
 	service *service
 	members []*caller
 	jobs    *fleet // runs the group's calls as jobs; nil for calls
-	single  bool   // a single attempt, without a policy
 	hedged  bool
 	random  stream
 	faults  []Fault
 	peak    float64 // the highest factor of the load
 	next    int     // member, for regular arrivals
+	due     float64 // part of the next regular call that has come up
 	windows []ClientSample
 	total   ClientTotals
 	latency []histogram // by sample
@@ -50,7 +50,7 @@ func (m *simulation) newExecutor(keys int) *retry.Executor {
 // newGroup makes a group of callers, which share an executor if there is one. name identifies the group's random numbers.
 func (m *simulation) newGroup(name string, spec Client, shared *retry.Executor) *group {
 	g := &group{
-		simulation: m, spec: spec, key: policy.ParseKey(spec.Policy), service: m.services[spec.Service], single: spec.Policy == "" && spec.Job.Type == "",
+		simulation: m, spec: spec, key: policy.ParseKey(spec.Policy), service: m.services[spec.Service],
 		random: newStream(m.seed, name), windows: make([]ClientSample, m.samples), latency: make([]histogram, m.samples), peak: 1,
 	}
 	g.total.Reasons = map[string]int64{}
@@ -58,7 +58,7 @@ func (m *simulation) newGroup(name string, spec Client, shared *retry.Executor) 
 		g.jobs = newFleet(g)
 		return g
 	}
-	if !g.single {
+	if spec.Policy != "" {
 		p, _ := m.policies.Policy(context.Background(), g.key) // a Set never fails
 		g.hedged = p.Hedge.Enabled
 	}
@@ -96,13 +96,14 @@ func (g *group) load(now time.Duration) float64 {
 	return factor
 }
 
-// gap returns the time until the next call. Random arrivals are drawn at the peak of the load, and thinned (Lewis and Shedler,
-// 1979).
+// gap returns the time until the next call at the peak of the load. Random arrivals are thinned (Lewis and Shedler, 1979), regular ones
+// add up.
 func (g *group) gap() time.Duration {
-	if g.spec.Arrivals == Regular {
-		return max(nanoseconds(float64(time.Second)/(g.rate()*g.load(g.world.now))), 1)
+	mean := float64(time.Second) / (g.rate() * g.peak)
+	if g.spec.Arrivals != Regular {
+		mean *= g.random.exponential()
 	}
-	return max(nanoseconds(g.random.exponential()*float64(time.Second)/(g.rate()*g.peak)), 1)
+	return max(nanoseconds(mean), 1)
 }
 
 // act makes the next call.
@@ -110,7 +111,13 @@ func (g *group) act() {
 	now := g.world.now
 	g.world.at(now+g.gap(), g)
 	regular, load := g.spec.Arrivals == Regular, g.load(now)
-	if !regular && (g.peak > 1 || load < 1) && g.random.unit()*g.peak >= load {
+	switch {
+	case regular:
+		if g.due += load / g.peak; g.due < 1-1e-9 { // sums of fractions may fall short of 1
+			return
+		}
+		g.due--
+	case (g.peak > 1 || load < 1) && g.random.unit()*g.peak >= load:
 		return
 	}
 	if g.jobs != nil {
@@ -132,7 +139,7 @@ func (c *caller) do() error {
 	began := g.world.now
 	g.count(began, func(t *ClientCounts) { t.Calls++ })
 	var err error
-	if g.single {
+	if g.spec.Policy == "" { // a single attempt
 		err = c.attempt(context.Background())
 	} else {
 		g.world.running.seed = g.random.next()

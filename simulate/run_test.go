@@ -125,3 +125,16 @@ func TestT2AFaultMayLowerTheLoad(t *testing.T) {
 		}
 	}
 }
+
+// TestT2RegularArrivalsFollowTheLoad: one call in 10 s, 100 times as many for 5 s between two calls, and hardly any for 100 s.
+func TestT2RegularArrivalsFollowTheLoad(t *testing.T) {
+	for faults, want := range map[string]int64{
+		"{client: c, at: 11s, for: 5s, load: 100}": 99 + 50, "{client: c, at: 15s, for: 100s, load: 0.001}": 99 - 10, "{client: c, at: 0s, for: 500s, load: 3}": 99 + 100,
+	} {
+		r := run(t, "version: 1\nduration: 1000s\nservices: {s: {}}\nclients: {c: {service: s, rate: 0.1, arrivals: regular}}\n"+
+			"faults: {f: "+faults+"}\n", simulate.Options{})
+		if got := r.Clients[0].Calls; got < want-1 || got > want+1 {
+			t.Errorf("%s: %d calls, want about %d", faults, got, want)
+		}
+	}
+}
