@@ -40,11 +40,6 @@ func warnUnreadable(a *cli.App, log *open.AuditLog, u *unreadable) {
 	u.count = 0
 }
 
-// noEvents returns the failure for a log without any event.
-func noEvents(log *open.AuditLog, lines int) error {
-	return cli.Fail(cli.ExitFailed, fmt.Errorf("%s: none of its %d lines is an intact event; name a log that --audit has written", log.Name, lines))
-}
-
 // logOf returns the log that a command was given, or "" for that of its server.
 func logOf(args []string) string {
 	if len(args) == 0 {

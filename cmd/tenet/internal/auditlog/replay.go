@@ -50,7 +50,11 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 				if err != nil {
 					return err
 				}
-				return a.Print(form, r, func(w io.Writer) { writeWhatIf(w, r) })
+				err = a.Print(form, r, func(w io.Writer) { writeWhatIf(w, r) })
+				if err == nil && r.Lines > 0 && r.Unreadable == r.Lines {
+					err = log.NoEvents(r.Lines)
+				}
+				return err
 			}
 			r, err := audit.Replay(cmd.Context(), log, audit.ReplayOptions{Limit: *limit})
 			if err != nil {
@@ -63,7 +67,7 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 			case r.Diverged > 0:
 				return cli.Exit(cli.ExitFailed)
 			case r.Lines > 0 && r.Unreadable == r.Lines:
-				return noEvents(log, r.Lines)
+				return log.NoEvents(r.Lines)
 			case r.CannotReplay.Total()+r.Unreadable > 0 && !*partial:
 				return cli.Fail(cli.ExitFailed, fmt.Errorf("%s: %d of %d calls and jobs cannot be replayed, and %s could not be read; --allow-partial accepts that",
 					log.Name, r.CannotReplay.Total(), r.Works, cli.Count(r.Unreadable, "line")))
@@ -114,6 +118,9 @@ func writeWhatIf(w io.Writer, r *audit.WhatIfReport) {
 			fmt.Sprintf("%s → %s", cli.Brief(time.Duration(c.Before.Waiting)), cli.Brief(time.Duration(c.After.Waiting))),
 		}
 	})
+	if r.Unreadable > 0 {
+		cli.Fprintf(w, "unreadable lines: %d; see audit verify\n", r.Unreadable)
+	}
 }
 
 // statsResult is the output of "audit stats".
@@ -156,7 +163,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 				return err
 			}
 			if report.Lines > 0 && report.Unreadable == report.Lines {
-				return noEvents(log, report.Lines)
+				return log.NoEvents(report.Lines)
 			}
 			for _, f := range r.Alerts {
 				a.Say(slog.LevelError, a.Paint(a.Stderr, cli.Red, "alert:"), "%s: %s is %s", f.Alert, rowName(f.Category, f.Step, f.Category == "" && f.Step == ""), figure(&f.Value))

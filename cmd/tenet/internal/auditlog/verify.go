@@ -56,7 +56,7 @@ Exit code 1: the log has faults.`,
 			}
 			switch {
 			case r.Lines > 0 && r.Events+r.Duplicates == 0:
-				return noEvents(log, r.Lines)
+				return log.NoEvents(r.Lines)
 			case !r.Intact():
 				return cli.Exit(cli.ExitFailed)
 			}

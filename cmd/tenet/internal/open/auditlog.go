@@ -29,6 +29,11 @@ type AuditLog struct {
 	lines    int               // lines read so far
 }
 
+// NoEvents returns the failure for a log without any event.
+func (l *AuditLog) NoEvents(lines int) error {
+	return cli.Fail(cli.ExitFailed, fmt.Errorf("%s: none of its %d lines is an intact event; name a log that --audit has written", l.Name, lines))
+}
+
 // Direct returns the log with the indexes of its store. Files have none.
 func (l *AuditLog) Direct() audit.Source {
 	if l.files == nil {

@@ -58,6 +58,9 @@ the record cannot know is counted: see tenet audit replay --what-if.`,
 		if *log != "" {
 			err = open.WithAuditLog(cmd.Context(), a, *log, func(log *open.AuditLog) (err error) {
 				out.Recorded, err = audit.WhatIf(cmd.Context(), log, documents[1].Set, audit.ReplayOptions{Limit: *limit})
+				if err == nil && out.Recorded.Lines > 0 && out.Recorded.Unreadable == out.Recorded.Lines {
+					err = log.NoEvents(out.Recorded.Lines)
+				}
 				return err
 			})
 			if err != nil {
@@ -98,5 +101,8 @@ func writeDifference(w io.Writer, d *difference) {
 	}
 	if r.Decisions.Refused > 0 {
 		cli.Fprintf(w, "assumed: %d ended with an attempt that a budget, a breaker or a limit refused, and would be refused again\n", r.Decisions.Refused)
+	}
+	if r.Unreadable > 0 {
+		cli.Fprintf(w, "unreadable lines: %d; see audit verify\n", r.Unreadable)
 	}
 }
