@@ -70,6 +70,7 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 		return nil, classify.Permanent(err)
 	}
 	resp, err := c.send(req)
+	refused := err != nil && resp != nil // http.Client returns both for a redirect that its CheckRedirect refuses
 	release := func() {}
 	if err == nil {
 		release = retry.Detach(ctx)
@@ -82,7 +83,7 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 	}
 	if err != nil {
 		err = redact(err)
-		if c.replayable() && (repeatable || seen.unsent(err)) {
+		if !refused && c.replayable() && (repeatable || seen.unsent(err)) {
 			return nil, &transportError{err: err, again: true}
 		}
 		return nil, classify.Permanent(&transportError{err: err})

@@ -127,6 +127,20 @@ func TestC6TransportErrorsByMethod(t *testing.T) {
 	}
 }
 
+// TestC6ARefusedRedirectIsNotRepeated: the answer would be the same, and each attempt would follow up to ten redirects.
+func TestC6ARefusedRedirectIsNotRepeated(t *testing.T) {
+	requests := 0
+	s, client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		http.Redirect(w, r, "/", http.StatusFound)
+	})
+	e, _ := recording(t)
+	_, err := (&tenethttp.Client{HTTP: client, Executor: e}).Do(t.Context(), request(t, "GET", s.URL, nil), key)
+	if failure, ok := errors.AsType[*retry.Error](err); !ok || failure.Attempts != 1 || requests != 10 {
+		t.Errorf("%d requests, want the 10 of one attempt: %v", requests, err)
+	}
+}
+
 // TestC6ProofByTrace checks that the request's trace proves that the server was never reached where the error does not.
 func TestC6ProofByTrace(t *testing.T) {
 	dials := 0

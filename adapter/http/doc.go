@@ -14,7 +14,8 @@
 // A request may be repeated if its method is GET, HEAD, OPTIONS, TRACE, PUT or DELETE, or if it has an Idempotency-Key
 // header or was given one with retry.WithIdempotencyKey, which is then sent with every attempt. Anything else is only
 // repeated on proof that it was not sent: no connection was made for it, or an HTTP/2 server refused the stream. A POST
-// that timed out on an open connection is not repeated, nor is it hedged. A body without GetBody is sent once.
+// that timed out on an open connection is not repeated, nor is it hedged. A body without GetBody is sent once. A redirect that
+// the http.Client refuses, such as the eleventh in a row, is an error that is not repeated.
 //
 // net/http's own transport repeats a request that may be repeated when a kept-alive connection turns out to be closed before
 // any answer came. Such a repetition is part of one attempt: no policy, budget or record sees it.
