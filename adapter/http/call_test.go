@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"os"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -138,6 +139,40 @@ func TestC6ARefusedRedirectIsNotRepeated(t *testing.T) {
 	_, err := (&tenethttp.Client{HTTP: client, Executor: e}).Do(t.Context(), request(t, "GET", s.URL, nil), key)
 	if failure, ok := errors.AsType[*retry.Error](err); !ok || failure.Attempts != 1 || requests != 10 {
 		t.Errorf("%d requests, want the 10 of one attempt: %v", requests, err)
+	}
+}
+
+// TestTransportTimeoutsAreThoseOfURLErrors: programs ask url.Error.Timeout, net.Error or os.IsTimeout, as without the transport.
+func TestTransportTimeoutsAreThoseOfURLErrors(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err     error // of the base; nil waits for the end of the context
+		timeout bool
+	}{
+		"the caller's deadline": {nil, true},
+		"a dial timed out":      {&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, true},
+		"connection refused":    {syscall.ECONNREFUSED, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				e, _ := recording(t)
+				client := http.Client{Transport: &tenethttp.Transport{Executor: e, Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+					if tt.err != nil {
+						return nil, tt.err
+					}
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				})}}
+				_, err := client.Do(request(t, "GET", "http://x/", nil).WithContext(ctx))
+				if os.IsTimeout(err) != tt.timeout {
+					t.Errorf("os.IsTimeout(%v) is %v", err, !tt.timeout)
+				}
+				if _, ok := errors.AsType[*retry.Error](err); !ok {
+					t.Errorf("%v is not a *retry.Error", err)
+				}
+			})
+		})
 	}
 }
 

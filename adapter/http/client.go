@@ -38,7 +38,8 @@ func (c *Client) Do(ctx context.Context, req *http.Request, key policy.Key, opti
 }
 
 // Transport is an http.RoundTripper that runs every request of an http.Client under a policy; each redirect is a request
-// of its own. The client's Timeout bounds all attempts together, including the reading of the body. The zero value works.
+// of its own. The client's Timeout bounds all attempts together, including the reading of the body. The client's error reports a
+// timeout (url.Error.Timeout, os.IsTimeout) if the call or its last attempt timed out. The zero value works.
 // Safe for concurrent use once its fields are set; do not copy it after its first use.
 type Transport struct {
 	// Base sends each attempt. Default http.DefaultTransport.
@@ -67,8 +68,17 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp != nil {
 		resp.Request = req
 	}
+	if t, ok := errors.AsType[timeout](err); errors.Is(err, context.DeadlineExceeded) || ok && t.Timeout() {
+		err = &timeoutError{err}
+	}
 	return resp, err
 }
+
+// timeoutError makes a failure a timeout to http.Client, whose url.Error.Timeout looks no deeper.
+type timeoutError struct{ error }
+
+func (e *timeoutError) Timeout() bool { return true }
+func (e *timeoutError) Unwrap() error { return e.error }
 
 // CloseIdleConnections closes the idle connections of the base. http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() {
