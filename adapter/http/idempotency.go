@@ -113,6 +113,7 @@ func (o *IdempotencyOptions) serve(guard *idempotency.Guard, next http.Handler, 
 	outcome := idempotency.Once(r.Context(), guard, effect, func(ctx context.Context) (*answer, error) {
 		again := r.Clone(ctx)
 		again.Body = io.NopCloser(bytes.NewReader(body))
+		defer func() { r.MultipartForm = again.MultipartForm }() // whose files the server removes
 		a := &answer{own: http.Header{}}
 		next.ServeHTTP(a, again)
 		a.WriteHeader(http.StatusOK)

@@ -44,7 +44,9 @@ func Shed(o ServerOptions) func(http.Handler) http.Handler {
 			}
 			answer := &statusWriter{ResponseWriter: w}
 			err := e.Do(r.Context(), o.Key(r), func(ctx context.Context) error {
-				next.ServeHTTP(answer, r.WithContext(ctx))
+				again := r.WithContext(ctx)
+				defer func() { r.MultipartForm = again.MultipartForm }() // whose files the server removes
+				next.ServeHTTP(answer, again)
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
