@@ -60,8 +60,11 @@ func AttemptFromContext(ctx context.Context) (Attempt, bool) {
 // Detach keeps the context of the running attempt alive after the call has returned, for results that are still being
 // read, such as the body of a response. The attempt's and the call's timeouts stop counting. The context then ends with
 // the caller's, or with release, which the reader must call; it ends at once when the attempt is a hedge that lost. Under
-// [WithIdempotency] it ends with the claim, which is when the call returns.
-// Outside an attempt release does nothing.
+// [WithIdempotency] it ends with the claim, which is when the call returns. If the caller's context is that of an attempt too,
+// it needs a Detach of its own.
+//
+// A hedged operation whose result must be closed leaves that to context.AfterFunc after it has called Detach: then the results
+// of losers, which nobody gets, are closed as well. Outside an attempt release does nothing.
 func Detach(ctx context.Context) (release func()) {
 	c, ok := ctx.Value(attemptKey{}).(*attemptCtx)
 	if !ok {

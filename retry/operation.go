@@ -8,10 +8,12 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Operation is work without a result. It is called once per attempt and should obey its context.
+// Operation is work without a result. It is called once per attempt and should obey its context, which ends when the call
+// returns.
 type Operation func(ctx context.Context) error
 
-// OperationValue is work with a result.
+// OperationValue is work with a result. A result that needs the context for longer, such as a response with a body, calls [Detach].
+// The results of hedged attempts that lose are dropped.
 type OperationValue[T any] func(ctx context.Context) (T, error)
 
 // operation lets both kinds of operation run through the same code without a closure.
