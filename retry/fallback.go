@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/internal/argument"
@@ -40,10 +41,15 @@ func WithFallbackFunc[T any](f func(ctx context.Context, failure error) (T, erro
 func fallbackOf[T any](o *callOptions) fallback[T] {
 	f, ok := o.fallback.(fallback[T])
 	if !ok {
-		panic(fmt.Sprintf("retry: the call returns %T, but its fallback is a %T", *new(T), o.fallback))
+		other := o.fallback.(interface{ result() string }) // any fallback
+		panic(fmt.Sprintf("retry: the call returns %s, but its fallback %s: name the call's type, as in retry.WithFallbackValue[%[1]s](…)",
+			f.result(), other.result()))
 	}
 	return f
 }
+
+// result is the name of the fallback's result, that of an interface included.
+func (fallback[T]) result() string { return reflect.TypeFor[T]().String() }
 
 // fallBack calls the fallback of a call that failed with the caller's context.
 func fallBack[T any](ctx context.Context, r *run, f fallback[T], last T) (value T, action decision.Action) {

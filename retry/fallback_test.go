@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,16 @@ func TestO3AFallbackOfAnotherTypePanics(t *testing.T) {
 		}
 	}()
 	_, _ = retry.DoValue(bg, retry.DefaultExecutor(), key, fails, retry.WithFallbackValue(3))
+}
+
+func TestO3TheFallbackOfACallThatReturnsAnInterfaceSaysItsName(t *testing.T) {
+	defer func() {
+		if v, _ := recover().(string); !strings.Contains(v, "retry.WithFallbackValue[io.Reader](…)") || !strings.Contains(v, "*strings.Reader") {
+			t.Errorf("panic %q", v)
+		}
+	}()
+	op := func(context.Context) (io.Reader, error) { return nil, errDown }
+	_, _ = retry.DoValue(bg, retry.DefaultExecutor(), key, op, retry.WithFallbackValue(strings.NewReader("")))
 }
 
 func TestR1NewRunsEveryKeyUnderOnePolicy(t *testing.T) {
