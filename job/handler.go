@@ -101,8 +101,8 @@ func (e *reasonError) Unwrap() error { return e.err }
 // Unrecoverable marks err so that the job is dead at once, even if attempts are left. Unrecoverable(nil) is nil.
 func Unrecoverable(err error) error { return classify.Unrecoverable(err) }
 
-// Snooze returns an error with which a handler asks to run the job again after d, without using up an attempt. The history has the text
-// of an error that wraps it.
+// Snooze returns an error with which a handler asks to run the job again after d, without using up an attempt: at once, if d is not
+// above 0. Each time is a row of the job's history, which has the text of an error that wraps Snooze's.
 func Snooze(d time.Duration) error {
 	return &snooze{delay: min(max(d, 0), MaxDelay), reason: policy.ReasonSnoozed}
 }
