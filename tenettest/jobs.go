@@ -3,6 +3,7 @@ package tenettest
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,7 +58,10 @@ func (j *Jobs) Run() []JobResult {
 	synctest.Wait()
 	for end := time.Now().Add(runLimit); j.waiting(); synctest.Wait() {
 		if !time.Now().Before(end) {
-			j.t.Fatalf("tenettest: jobs are left after %v of virtual time: %+v", runLimit, j.results())
+			for _, r := range j.list(unfinished) {
+				j.t.Errorf("tenettest: job %s of type %s is %s after %v of virtual time; last error: %q", r.ID, r.Type, r.State, runLimit, r.LastError)
+			}
+			j.t.FailNow()
 		}
 		time.Sleep(time.Second)
 	}
@@ -82,10 +86,7 @@ func (j *Jobs) waiting() bool {
 	if err != nil {
 		j.t.Fatal(err)
 	}
-	for _, r := range j.list() {
-		if r.State.Finished() {
-			continue
-		}
+	for _, r := range j.list(unfinished) {
 		if r.State == job.Running || len(workers) > 0 && workers[0].Takes(job.Request{Queue: r.Queue, Type: r.Type}) {
 			return true
 		}
@@ -93,9 +94,12 @@ func (j *Jobs) waiting() bool {
 	return false
 }
 
-func (j *Jobs) list() (all []*job.Record) {
+// unfinished selects the jobs that have not ended. Run looks for them every virtual second, so those that have cost nothing.
+var unfinished = job.Filter{States: slices.DeleteFunc(job.States(), job.State.Finished)}
+
+func (j *Jobs) list(f job.Filter) (all []*job.Record) {
 	page := func(after string, limit int) ([]*job.Record, error) {
-		return j.Store.List(context.Background(), job.Filter{}, after, limit)
+		return j.Store.List(context.Background(), f, after, limit)
 	}
 	for r, err := range paging.All("", 1000, page, func(r *job.Record) string { return r.ID }) {
 		if err != nil {
@@ -107,7 +111,7 @@ func (j *Jobs) list() (all []*job.Record) {
 }
 
 func (j *Jobs) results() (results []JobResult) {
-	for _, r := range j.list() {
+	for _, r := range j.list(job.Filter{}) {
 		r, history, err := j.Store.Get(context.Background(), r.ID)
 		if err != nil {
 			j.t.Fatal(err)
