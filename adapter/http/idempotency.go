@@ -58,6 +58,9 @@ const defaultMaxBody = 1 << 20
 // next request runs unless the guard's classifier calls that error final. A handler that panics leaves its outcome unknown,
 // unless the guard is ReplaySafe.
 //
+// Authenticate callers outside of it, and return them as Tenant. Inside, a 401 would be kept as the key's answer, and a stored answer
+// would go to anyone who sends the key and the request again.
+//
 // The handler's context ends when its caller leaves. If the handler then answers 503 although its store goes on, as PostgreSQL may, the
 // next request runs it again: call such a store under [context.WithoutCancel].
 //
