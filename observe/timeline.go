@@ -55,7 +55,8 @@ type attemptJSON struct {
 	Attributes map[string]string `json:"attributes,omitempty"` // of the outcome
 }
 
-// MarshalJSON writes the stable form that the command line prints: durations in seconds, times in UTC.
+// MarshalJSON writes the stable form that the command line prints: durations in seconds, times in UTC. A Timeline cannot be read
+// from it.
 func (t Timeline) MarshalJSON() ([]byte, error) {
 	out := timelineJSON{
 		Key: t.Key.String(), PolicyID: t.PolicyID, CallID: t.CallID, Start: t.Start.UTC(), End: t.End.UTC(),
