@@ -33,7 +33,7 @@ type Story struct {
 	Revision      string  `json:"policy_revision,omitempty"`
 	Result        string  `json:"result"`   // done, stop or unfinished
 	Reason        string  `json:"reason"`   // of the last decision
-	Attempts      int     `json:"attempts"` // for a transaction, in all its steps and deliveries
+	Attempts      int     `json:"attempts"` // for a transaction, in all its steps and deliveries; for a job, in all its runs
 	Waiting       Seconds `json:"waiting_seconds"`
 	Steps         []Step  `json:"steps"`
 	Unreadable    int     `json:"unreadable,omitempty"` // lines of the log that are not events; some may belong to this work
@@ -136,6 +136,7 @@ func inOrder(events []Event) []Event {
 func storyOf(events []Event, policies map[string]*policy.Policy) *Story {
 	first := &events[0]
 	s := &Story{WorkID: first.WorkID, Result: "unfinished", Steps: []Step{}}
+	var runs attemptCount
 	before := 0   // attempts of a transaction's earlier steps
 	decided := "" // the surface of the last decision
 	for i := range events {
@@ -144,6 +145,9 @@ func storyOf(events []Event, policies map[string]*policy.Policy) *Story {
 		s.Operation, s.TenantID = cmp.Or(s.Operation, e.Operation), cmp.Or(s.TenantID, e.TenantID)
 		s.CorrelationID, s.TraceID = cmp.Or(s.CorrelationID, e.CorrelationID), cmp.Or(s.TraceID, e.TraceID)
 		s.PolicyID, s.Revision = cmp.Or(e.PolicyID, s.PolicyID), cmp.Or(e.PolicyRevision, s.Revision)
+		if runs.add(e); e.Surface == string(policy.SurfaceJob) || e.Type == JobTransition {
+			s.Attempts = max(s.Attempts, runs.total())
+		}
 		if isDecision(e.Type) {
 			s.Reason, decided = string(e.Reason), e.Surface
 			if e.Surface == string(policy.SurfaceStep) && s.Result != "unfinished" {
@@ -160,7 +164,6 @@ func storyOf(events []Event, policies map[string]*policy.Policy) *Story {
 			switch {
 			case stopped: // by a lost lease, its handler or an operator
 				s.Result, s.Reason = decision.Stop.String(), string(e.Reason)
-				s.Attempts = max(s.Attempts, e.TotalAttempts)
 			case decided == string(policy.SurfaceJob) && s.Result == decision.Done.String() && e.To != "completed": // snoozed by its handler, or lost
 				s.Result, s.Reason = "unfinished", string(e.Reason)
 			}

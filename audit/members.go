@@ -78,7 +78,7 @@ func (e *Event) members(c *codec) {
 	symbol(c, `,"surface":`, &e.Surface)
 	text(c, `,"tenant_id":`, &e.TenantID)
 	c.mustTime(`,"timestamp":`, &e.Time)
-	text(c, `,"to":`, &e.To)
+	symbol(c, `,"to":`, &e.To)
 	c.nanos(`,"took_ns":`, &e.TookNS)
 	integer(c, `,"total_attempts":`, &e.TotalAttempts)
 	text(c, `,"trace_id":`, &e.TraceID)

@@ -38,8 +38,8 @@ type CategoryStats struct {
 	Calls      uint64 `json:"calls"`
 	Succeeded  uint64 `json:"succeeded"`
 	Failed     uint64 `json:"failed"`
-	Unfinished uint64 `json:"unfinished"` // the log lacks their end
-	Attempts   uint64 `json:"attempts"`   // operations that ran, hedges included
+	Unfinished uint64 `json:"unfinished"` // the log lacks their end, such as that of a snoozed job
+	Attempts   uint64 `json:"attempts"`   // operations that ran, hedges and the attempts before an operator's retry included
 	Retries    uint64 `json:"retries"`
 	Hedges     uint64 `json:"hedges"`
 	// SuccessRate is the share of successes in the work that has ended; nil if none has.
@@ -101,7 +101,7 @@ func count(ctx context.Context, s Source, o Spill, name func(*Event) row) (all *
 
 // neededForStats selects the events that [Statistics] reads.
 func neededForStats(e *Event) bool {
-	return neededForReplay(e) || e.Type == CallCount || e.Type == Idempotency && e.Action == hit
+	return neededForWhatIf(e) || e.Type == CallCount || e.Type == Idempotency && e.Action == hit
 }
 
 // hit is the action of a guard that returned the stored result of an earlier call.
@@ -171,36 +171,92 @@ func (c *counter) work(events []Event) {
 
 // step counts a call, a job, or one step of a transaction.
 func (c *counter) step(events []Event) {
-	t := c.tally(&events[len(events)-1])
-	var ending *Event // the last decision
-	tries, hedges := 0, uint64(0)
+	last := len(events) - 1
+	for last > 0 && events[last].Type == JobTransition { // another worker may have reported it, under its own policies
+		last--
+	}
+	var runs attemptCount
+	end, hedges := "", 0
 	for i := range events {
 		e := &events[i]
-		c.span(e.Time)
+		runs.add(e)
 		switch {
 		case e.Type == Hedge && e.HedgeIndex > 0 && !e.Denied:
 			hedges++
 		case isDecision(e.Type):
-			ending = e
-			tries = max(tries, e.StateNumber)
+			end = e.Decision
+		case e.Type == JobTransition:
+			end = e.ending()
 		}
-		if e.Type == RetryAttempt {
-			t.retry(e)
+	}
+	if end == "" && events[last].Type == JobTransition {
+		return // sampling left out the decision
+	}
+	t := c.tally(&events[last])
+	for i := range events {
+		c.span(events[i].Time)
+		if events[i].Type == RetryAttempt {
+			t.retry(&events[i])
 		}
 	}
 	s := &t.stats
+	tries := max(runs.total(), 0)
+	if e := &events[last]; e.Reason == policy.ReasonPanicInOperation { // whose attempt has no number
+		tries = max(tries, e.TotalAttempts-hedges)
+	}
 	s.Calls++
-	s.Hedges += hedges
+	s.Hedges += uint64(hedges)
 	t.tries += uint64(tries)
-	s.Attempts += uint64(tries) + hedges
-	switch {
-	case ending == nil || ending.Decision == decision.Retry.String():
+	s.Attempts += uint64(tries + hedges)
+	switch end {
+	case "", decision.Retry.String():
 		s.Unfinished++
-	case ending.Decision == decision.Done.String():
+	case decision.Done.String():
 		s.Succeeded++
 	default:
 		s.Failed++
 	}
+}
+
+// attemptCount counts the attempts of a piece of work, without hedges. An operator's retry of a job counts them from 1 again.
+type attemptCount struct {
+	before, run int  // the attempts before the operator's last retry, and those since
+	judged      int  // the number of the last attempt that was judged
+	again       bool // the job runs again by its policy
+	over        bool
+}
+
+func (a *attemptCount) total() int { return a.before + a.run }
+
+func (a *attemptCount) add(e *Event) {
+	judged := e.MatchedRule != ""
+	switch {
+	case e.Type == JobTransition:
+		a.run, a.over = max(a.run, e.TotalAttempts), e.ending() != ""
+		if !a.over && !a.again { // snoozed or interrupted: the attempt is repeated under its number
+			a.judged = 0
+		}
+		return
+	case !isDecision(e.Type):
+		return
+	case a.over || judged && e.Surface == string(policy.SurfaceJob) && e.StateNumber <= a.judged:
+		*a = attemptCount{before: a.total()}
+	}
+	a.run, a.again = max(a.run, e.StateNumber), e.Decision == decision.Retry.String()
+	if judged {
+		a.judged = e.StateNumber
+	}
+}
+
+// ending is the decision that a transition of a job amounts to, or "" if the job runs again: it was snoozed, refused, interrupted or lost.
+func (e *Event) ending() string {
+	switch e.To {
+	case "completed":
+		return decision.Done.String()
+	case "dead", "cancelled": // by a lost lease, its handler or an operator
+		return decision.Stop.String()
+	}
+	return ""
 }
 
 // withoutHits moves the decisions and hedges to the front and returns them.

@@ -213,3 +213,61 @@ func TestA5EachStepOfAPipelineHasItsOwnFigures(t *testing.T) {
 		t.Errorf("fired %+v", fired)
 	}
 }
+
+// TestA5AJobThatRanAgainHasTheAttemptsOfAllItsRuns: an operator's retry counts the attempts of a job from 1 again. What its handler or
+// an operator made of a job after a decision is in the transition that follows.
+func TestA5AJobThatRanAgainHasTheAttemptsOfAllItsRuns(t *testing.T) {
+	retry := audit.Event{Type: audit.RetryAttempt, Decision: "retry", MatchedRule: "default", StateNumber: 1}
+	done := audit.Event{Type: audit.CallSucceeded, Decision: "done", MatchedRule: "success", StateNumber: 1}
+	stop := audit.Event{Type: audit.RetryExhausted, Decision: "stop", MatchedRule: "default", StateNumber: 2}
+	refused := audit.Event{Type: audit.CallStopped, Decision: "stop", Reason: policy.ReasonBudgetDenied, StateNumber: 1}
+	to := func(state string, attempts int) audit.Event {
+		return audit.Event{Type: audit.JobTransition, To: state, Reason: policy.ReasonError, TotalAttempts: attempts}
+	}
+	type counts struct{ attempts, retries, succeeded, failed, unfinished uint64 }
+	for name, c := range map[string]struct {
+		events []audit.Event
+		want   counts
+	}{
+		"dead twice":               {[]audit.Event{retry, stop, to("dead", 2), retry, to("scheduled", 1), stop, to("dead", 2)}, counts{4, 2, 0, 1, 0}},
+		"dead, then completed":     {[]audit.Event{retry, stop, to("dead", 2), done}, counts{3, 1, 1, 0, 0}},
+		"completed twice":          {[]audit.Event{done, done}, counts{2, 0, 1, 0, 0}},
+		"cancelled while it waits": {[]audit.Event{retry, to("scheduled", 1), done}, counts{2, 1, 1, 0, 0}},
+		"snoozed, then completed":  {[]audit.Event{done, to("scheduled", 0), done}, counts{1, 0, 1, 0, 0}},
+		"snoozed":                  {[]audit.Event{done, to("scheduled", 0)}, counts{1, 0, 0, 0, 1}},
+		"cancelled by its handler": {[]audit.Event{done, to("cancelled", 1)}, counts{1, 0, 0, 1, 0}},
+		"lost":                     {[]audit.Event{to("dead", 1)}, counts{1, 0, 0, 1, 0}},
+		"lost, then dead again":    {[]audit.Event{to("dead", 1), done, to("dead", 1)}, counts{2, 0, 0, 1, 0}},
+		"refused":                  {[]audit.Event{retry, to("scheduled", 1), refused, to("scheduled", 1)}, counts{1, 1, 0, 0, 1}},
+	} {
+		r := newRecording(t, 1)
+		for i, e := range c.events {
+			e.Surface, e.WorkID, e.WorkSeq = "job", "job-1", i+1
+			r.add(e)
+		}
+		log := chained(t, "a", r.events)
+		s := statistics(t, log).Total
+		if got := (counts{s.Attempts, s.Retries, s.Succeeded, s.Failed, s.Unfinished}); got != c.want || s.Calls != 1 {
+			t.Errorf("%s: %+v of %d calls", name, got, s.Calls)
+		}
+		story, err := audit.Explain(t.Context(), log, "job-1")
+		if err != nil || story.Attempts != int(c.want.attempts) {
+			t.Errorf("%s: explained as %+v, %v", name, story, err)
+		}
+	}
+}
+
+// TestA5AnOperationThatPanickedRan: the end of work that panicked has only the number of all attempts.
+func TestA5AnOperationThatPanickedRan(t *testing.T) {
+	r := newRecording(t, 1)
+	for i, e := range []audit.Event{
+		{Type: audit.RetryAttempt, Decision: "retry", MatchedRule: "default", StateNumber: 1},
+		{Type: audit.CallStopped, Decision: "stop", Reason: policy.ReasonPanicInOperation, TotalAttempts: 2},
+	} {
+		e.Surface, e.WorkID, e.WorkSeq = "call", "a", i+1
+		r.add(e)
+	}
+	if got := statistics(t, chained(t, "a", r.events)).Total; got.Attempts != 2 || got.Failed != 1 {
+		t.Errorf("%+v", got)
+	}
+}
