@@ -142,7 +142,9 @@ func (l *level) close(at time.Time, stats map[string]job.QueueStats, size int) {
 	p := Point{At: at, Since: at.Sub(l.opened)}
 	var total job.QueueStats
 	var did job.Activity
-	for _, queue := range slices.Sorted(maps.Keys(stats)) {
+	queues := slices.AppendSeq(slices.Collect(maps.Keys(stats)), maps.Keys(l.did)) // also those whose last job was removed within the step
+	slices.Sort(queues)
+	for _, queue := range slices.Compact(queues) {
 		q := stats[queue]
 		p.Queues = append(p.Queues, l.sample(queue, q, l.did[queue]))
 		for _, s := range job.States() {

@@ -79,6 +79,22 @@ func TestU2NothingIsLostBetweenSteps(t *testing.T) {
 	})
 }
 
+// TestU2AQueueThatBecomesEmptyKeepsWhatItDid removes the last job of a queue, which stores then leave out of their counters.
+func TestU2AQueueThatBecomesEmptyKeepsWhatItDid(t *testing.T) {
+	var h history.History
+	h.Add(start, map[string]job.QueueStats{"a": did(0, 0)}, nil)
+	h.Add(start.Add(20*time.Second), map[string]job.QueueStats{"a": did(7, 9)}, nil)
+	h.Add(start.Add(time.Minute), map[string]job.QueueStats{}, nil)
+	p := h.Points(history.Minute, 1)[0]
+	if want := (job.Activity{Completed: 7, Attempts: 9}); p.Total.Did != want || len(p.Queues) != 1 || p.Queues[0].Did != want || p.Queues[0].Stats.Ready != 0 {
+		t.Errorf("%+v", p)
+	}
+	h.Add(start.Add(2*time.Minute), map[string]job.QueueStats{}, nil)
+	if p := h.Points(history.Minute, 1)[0]; len(p.Queues) != 0 {
+		t.Errorf("a minute later: %+v", p)
+	}
+}
+
 func TestU2TheHistoryIsBounded(t *testing.T) {
 	var h history.History
 	stats := map[string]job.QueueStats{}
