@@ -57,8 +57,11 @@ func shortNumber(v float64) string {
 	return strconv.FormatFloat(rounded(v), 'f', -1, 64)
 }
 
-// rounded returns a number to three digits.
+// rounded returns a number to three digits, and one above 100 to an integer.
 func rounded(v float64) float64 {
+	if math.Abs(v) >= 100 {
+		return math.Round(v)
+	}
 	out, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64) // a number that was just written
 	return out
 }

@@ -40,6 +40,17 @@ func TestU2AttemptsPerFinishedJobLeaveOutMinutesWithoutOne(t *testing.T) {
 	}
 }
 
+// TestU2ChartsCountJobsExactly: the figures above the charts of the overview do.
+func TestU2ChartsCountJobsExactly(t *testing.T) {
+	h := &api.StatsHistory{Times: make([]time.Time, 1), Total: api.NewSeries(1)}
+	h.Total.Ready[0] = 12345
+	for _, c := range newCharts(h, &span{length: time.Hour, together: 1}) {
+		if s := c.Series[0]; c.ID == "backlog" && s.Last != "12,345" {
+			t.Errorf("%s %s", s.Name, s.Last)
+		}
+	}
+}
+
 // TestU2ChartsGoForwardInTimeAfterTheClockWasSetBack: they begin at the step, as a line cannot lead back.
 func TestU2ChartsGoForwardInTimeAfterTheClockWasSetBack(t *testing.T) {
 	start := time.Unix(1e9, 0)
