@@ -106,8 +106,11 @@ func (s *recordSearch) get(r *request) error {
 	if answered(err, http.StatusNotFound) {
 		return nil
 	}
-	lapsed := record.Lapsed && s.State == string(idempotency.Unknown)
-	if err == nil && (s.State == "" || s.State == string(record.State) || lapsed) {
+	state := record.State
+	if record.Lapsed { // as the list of a state has it
+		state = idempotency.Unknown
+	}
+	if err == nil && (s.State == "" || s.State == string(state)) {
 		s.Records = []recordRow{newRecordRow(r, record)}
 	}
 	return err

@@ -102,6 +102,12 @@ func TestU2RecordsAreSearchedByNameAndState(t *testing.T) {
 		}
 	}
 	has(t, s.get("idempotency?key=invoice-3"), "No record matches", "tenet idempotency get invoice-3")
+	s.begin(idempotency.ID{Key: "lapsed"}, time.Microsecond)
+	for query, want := range map[string]bool{"state=in_flight": false, "state=in_flight&key=lapsed": false, "state=unknown": true, "state=unknown&key=lapsed": true} {
+		if got := strings.Contains(s.get("idempotency?"+query), "record?key=lapsed"); got != want {
+			t.Errorf("the lapsed claim under %s: %v", query, got)
+		}
+	}
 }
 
 func TestU5AResultIsHiddenUntilAskedFor(t *testing.T) {
