@@ -122,8 +122,14 @@ func NewHistoryStory(r *job.Record, history []job.Attempt) Story {
 		s.Result = "stop"
 	case job.Waiting, job.Scheduled, job.Ready, job.Running:
 	}
+	ran := 0 // in all runs of the job: the record counts those since an operator's last retry
 	for i := range history {
 		a := &history[i]
+		switch a.Outcome {
+		case job.AttemptCompleted, job.AttemptFailed, job.AttemptLost, job.AttemptCancelled:
+			ran++
+		case job.AttemptInterrupted, job.AttemptRefused, job.AttemptSnoozed:
+		}
 		step := StoryStep{
 			Time: a.Finished, Attempt: a.Number, Outcome: string(a.Outcome), Reason: string(a.Reason), Error: a.Error, Wait: a.Delay.Seconds(), Detail: a.Worker,
 		}
@@ -139,5 +145,6 @@ func NewHistoryStory(r *job.Record, history []job.Attempt) Story {
 		s.Waiting += a.Delay.Seconds()
 		s.Steps = append(s.Steps, step)
 	}
+	s.Attempts = max(s.Attempts, ran)
 	return s
 }
