@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
 )
 
@@ -63,5 +64,12 @@ func TestU2ChartsGoForwardInTimeAfterTheClockWasSetBack(t *testing.T) {
 		if !slices.Equal(c.X, []float64{0, 10, 20}) || c.Start != start.Add(-time.Hour).Unix() || c.ID == "backlog" && *c.Series[0].Values[0] != 3 {
 			t.Errorf("%s: %v from %d", c.ID, c.X, c.Start)
 		}
+	}
+}
+
+// TestU4ALatencyThatIsNotKnownYetDoesNotSayThatThereAreNoCalls: there may be calls, of clients with fewer than 20 each.
+func TestU4ALatencyThatIsNotKnownYetDoesNotSayThatThereAreNoCalls(t *testing.T) {
+	if v := newMeasureView(rollout.Measure{Name: rollout.ReasonLatency, Finding: rollout.Unknown}); v.Known || v.Finding != "too few calls yet" {
+		t.Errorf("%+v", v)
 	}
 }

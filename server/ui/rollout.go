@@ -276,7 +276,7 @@ func newMeasureView(m rollout.Measure) measureView {
 		Class: map[rollout.Finding]string{rollout.Worse: "bad", rollout.Harmless: "good", rollout.Undecided: "warn"}[m.Finding],
 	}
 	if !v.Known {
-		v.Finding = "no calls yet"
+		v.Finding = "too few calls yet" // a percentile needs 20 of one client
 		return v
 	}
 	v.Base, v.Candidate, v.Difference, v.Low, v.High = value(m.Base), value(m.Candidate), change(m.Difference), change(m.Low), change(m.High)
