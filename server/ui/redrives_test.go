@@ -143,7 +143,7 @@ func (s *site) manyDead() int {
 func (w *walk) ends(n int) {
 	w.t.Helper()
 	want := "Finished: " + grouped(n) + " jobs have completed, and none died again."
-	for range 10 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		if value[bool](w.tab, `Boolean(document.querySelector("#story")?.textContent.includes("Finished"))`) {
 			break
 		}
