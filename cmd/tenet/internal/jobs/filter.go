@@ -20,7 +20,8 @@ const grammar = `FILTER selects jobs by terms, all of which hold:
 
 Commas separate alternatives (state:dead,cancelled), double quotes enclose values with spaces, and a * at the end of a queue,
 type or key matches any rest. The fields are id, state, queue, type, key (the unique key), error (a part of the last error),
-cause (of a dead job, as "tenet dlq list --group -o json" names it), meta.NAME, payload.NAME.NAME, before and after (when the job was created).`
+cause (of a dead job, as "tenet dlq list --group -o json" names it), flow (the ID of its flow), meta.NAME, payload.NAME.NAME,
+before and after (when the job was created).`
 
 // FilterFlags are the flags that select jobs.
 type FilterFlags struct {
