@@ -379,7 +379,10 @@ func (p *problem) document(err error) bool {
 	invalid, isInvalid := errors.AsType[*documents.InvalidError](err)
 	warnings, isWarnings := errors.AsType[*documents.WarningsError](err)
 	_, isFrozen := errors.AsType[*documents.FrozenError](err)
+	_, isConflict := errors.AsType[*documents.ConflictError](err)
 	switch {
+	case isConflict:
+		p.Status, p.Remedy = http.StatusPreconditionFailed, "look at what changed, then publish again"
 	case isInvalid:
 		p.Status, p.Remedy = http.StatusUnprocessableEntity, "correct the faults"
 		if p.Errors = faultsOf(invalid.Faults); len(p.Errors) > 0 {

@@ -30,7 +30,7 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("document %q: revision %d is in force, not %d: look at what changed, then publish again", e.Document, e.Current, e.Base)
+	return fmt.Sprintf("document %q: revision %d is in force, not %d", e.Document, e.Current, e.Base)
 }
 
 func (e *ConflictError) Unwrap() error { return policystore.ErrConflict }
