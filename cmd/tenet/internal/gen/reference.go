@@ -125,16 +125,21 @@ func accepted(f fields.Field) string {
 }
 
 func limits(b *bytes.Buffer) {
-	b.WriteString("## Limits\n\nA value outside its limit is clamped with a warning. `limits` in a document may only tighten them. Shown as default (lowest … highest).\n\n")
+	b.WriteString("## Limits\n\nA value outside these limits is clamped with a warning; a value that the tables above exclude is an error. `limits` in a document may only tighten them. Shown as default (lowest … highest).\n\n")
 	b.WriteString("| | calls | jobs | steps |\n|---|---|---|---|\n")
 	surfaces := []policy.Limits{policy.CallLimits(), policy.JobLimits(), policy.StepLimits()}
-	row := func(name string, cell func(policy.Limits) string) {
+	rowOf := func(n int, name string, cell func(policy.Limits) string) { // of the first n surfaces
 		fmt.Fprintf(b, "| %s |", name)
-		for _, l := range surfaces {
-			fmt.Fprintf(b, " %s |", cell(l))
+		for i, l := range surfaces {
+			text := "–"
+			if i < n {
+				text = cell(l)
+			}
+			fmt.Fprintf(b, " %s |", text)
 		}
 		b.WriteString("\n")
 	}
+	row := func(name string, cell func(policy.Limits) string) { rowOf(len(surfaces), name, cell) }
 	row("`max_attempts`", func(l policy.Limits) string { return span(l.Attempts) })
 	row("`backoff`", func(l policy.Limits) string { return span(l.Backoff) })
 	row("`backoff_cap`", func(l policy.Limits) string { return span(l.Cap) })
@@ -143,12 +148,12 @@ func limits(b *bytes.Buffer) {
 	row("`jitter_factor`", func(l policy.Limits) string { return fmt.Sprint(l.JitterFactor) })
 	row("`timeout`, `overall_timeout`", func(l policy.Limits) string { return "none (" + show(l.MinTimeout) + " …)" })
 	row("`max_pushback`", func(l policy.Limits) string { return show(l.Pushback) })
-	row("`hedge.max_hedges`", func(l policy.Limits) string { return span(l.Hedges) })
-	row("`hedge.delay`", func(l policy.Limits) string { return span(l.HedgeDelay) })
-	row("`circuit.cooldown`", func(l policy.Limits) string {
+	rowOf(1, "`hedge.max_hedges`", func(l policy.Limits) string { return span(l.Hedges) })
+	rowOf(1, "`hedge.delay`", func(l policy.Limits) string { return span(l.HedgeDelay) })
+	rowOf(2, "`circuit.cooldown`", func(l policy.Limits) string {
 		return fmt.Sprintf("%s (%s …)", show(l.Circuit.Cooldown), show(l.MinCooldown))
 	})
-	row("`circuit.window`", func(l policy.Limits) string {
+	rowOf(2, "`circuit.window`", func(l policy.Limits) string {
 		return fmt.Sprintf("%s (%s … %s)", show(l.Circuit.Window), show(l.MinCooldown), show(l.MaxWindow))
 	})
 	b.WriteString("\n")
