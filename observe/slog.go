@@ -54,14 +54,14 @@ const (
 )
 
 // Slog returns an Observer that writes log lines: the final outcome of every piece of work at Info, or at Warn where it
-// failed; attempts, decisions and changes of adaptive limits at Debug; changes of breakers and reports at Warn. A nil logger is slog.Default() at the
-// time of the event.
+// failed; attempts, decisions and changes of adaptive limits at Debug, but decisions from which a policy under trial differs at
+// Info; changes of breakers and reports at Warn. A nil logger is slog.Default() at the time of the event.
 //
 // Lines carry the time of the event and the names above. Durations are slog durations and errors are text. Payloads,
 // results and idempotency keys are never written; the texts of errors are, as the operation made them. An event whose
 // level is disabled costs no allocation.
 //
-// If a [Starter] before it has started a span ([SpanOf]), the attributes trace and span are those of that span.
+// If a [Starter] before it has started a span ([SpanOf]), the attributes trace_id and span_id are those of that span.
 func Slog(logger *slog.Logger) Observer { return logObserver{logger} }
 
 type logObserver struct{ logger *slog.Logger }
