@@ -6,8 +6,9 @@
 // A [Rule] is a property of a policy, a budget or a call graph. [Document] checks every rule on everything that a document names
 // and returns a [Finding] for each: the property holds, or it is violated, with the numbers. It asks the production
 // core: package decision for delays, verdicts and judgements, and budgets, breakers, limits and triggers themselves, each fresh. A
-// violation carries a [Counterexample], the questions with the core's answers; [Counterexample.Replay] asks them again. Two have
-// none, since there is nothing to ask: a budget without a user, and a suppression without effect.
+// violation carries a [Counterexample], the questions with the core's answers; [Counterexample.Replay] asks them again. Three kinds
+// have none, since there is nothing to ask: a budget that no policy asks, a suppression without effect, and an outage that matches
+// no policy.
 //
 // # What a verdict means
 //

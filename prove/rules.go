@@ -28,7 +28,7 @@ func attemptRules() []*Rule {
 		{
 			Code: "zero-delay", Severity: Warning, policy: zeroDelay,
 			Property: "Some delay separates a failure from its retry.",
-			Why:      "Retries without a delay keep a processor busy and hit a server that is already in trouble as fast as it fails. Steps of pipelines have no backoff unless one is given. A jitter that may come near 0 is no violation; the message says so.",
+			Why:      "Retries without a delay keep a processor busy and hit a server that is already in trouble as fast as it fails. Steps of pipelines have no backoff unless one is given. A jitter that may come near 0 is not a violation; the message says so.",
 			Remedy:   "give a backoff",
 		},
 		{
@@ -105,7 +105,7 @@ func mechanismRules() []*Rule {
 		{
 			Code: "budget-never-binds", Severity: Warning, budget: budgetNeverBinds,
 			Property: "Every budget is asked by some policy, and can refuse it something.",
-			Why:      "A budget without effect looks like a protection that is not there. A budget that no policy asks has no counterexample: there is nobody to ask for. One that cannot refuse has.",
+			Why:      "A budget without effect looks like a protection that is not there. A budget that no policy asks has no counterexample, because there is nothing to ask. One that cannot refuse has a counterexample.",
 			Remedy:   "name the budget in a policy, give it a kind that bounds, or remove it",
 		},
 		{
@@ -117,13 +117,13 @@ func mechanismRules() []*Rule {
 		{
 			Code: "caller-gives-up", Severity: Warning,
 			Property: "A call takes no longer than the attempt of its caller that waits for it.",
-			Why:      "When the caller's attempt has ended by its timeout, the callee goes on for nobody, and the caller's retry adds a second one beside it. The comparison is between one call and one attempt of its caller.",
+			Why:      "When the caller's attempt has ended by its timeout, the call that it waited for goes on in vain, and the caller's retry starts a second one beside it. The comparison is between one call and one attempt of its caller.",
 			Remedy:   "give the inner call an overall_timeout below the outer attempt's timeout",
 		},
 		{
 			Code: "suppression-unused", Severity: Warning,
 			Property: "Every entry of prove.suppress accepts a violation.",
-			Why:      "An entry without effect hides the next violation of its kind. There is no counterexample: the decisions do not know these entries.",
+			Why:      "An entry without effect hides the next violation of its kind. There is no counterexample, because no decision depends on these entries.",
 			Remedy:   "remove the entry, or correct its code and path",
 		},
 	}
