@@ -155,7 +155,7 @@ how long each operation may be repeated.
 
 Settings come from flags, then from the environment, then from the config file. TENET_STORE, TENET_POLICY,
 TENET_AUDIT, TENET_SERVER, TENET_TOKEN, TENET_CONFIG, TENET_LOG_FORMAT and TENET_LOG_LEVEL set the flag of that name for every command; run,
-worker, consume and produce read their own flags from TENET_<COMMAND>_<FLAG> (TENET_WORKER_CONCURRENCY). The config
+worker, consume, produce and server read their own flags from TENET_<COMMAND>_<FLAG> (TENET_WORKER_CONCURRENCY). The config
 file is $XDG_CONFIG_HOME/tenet/config.yaml; its fields are the names of flags, for every command or below the name
 of one command:
 
