@@ -21,6 +21,8 @@ type Case struct {
 	Version int     `json:"version"` // CaseVersion
 	WorkID  string  `json:"work_id"`
 	Events  []Event `json:"events"` // the snapshots first, then the events of the work in its order
+	// Unreadable counts the lines of the log that are not events; some may belong to the work.
+	Unreadable int `json:"unreadable,omitempty"`
 }
 
 // Extract collects what the log holds about one call, job or transaction. It fails with [ErrNoWork] if the log has no event of it.
@@ -29,7 +31,7 @@ func Extract(ctx context.Context, s Source, workID string) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Case{Version: CaseVersion, WorkID: workID}
+	c := &Case{Version: CaseVersion, WorkID: workID, Unreadable: w.unreadable}
 	named := map[string]bool{}
 	for i := range w.events {
 		named[w.events[i].PolicyRevision] = true

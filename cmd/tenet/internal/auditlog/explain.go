@@ -46,9 +46,7 @@ of the policy that decided it. With --policy, also the file and line of that fie
 			if document != nil {
 				locate(a, story, *file, document)
 			}
-			if story.Unreadable > 0 {
-				a.Warn("%s: lines that are not events were left out: %d; run tenet audit verify to see whether they were changed", log.Name, story.Unreadable)
-			}
+			warnLeftOut(a, log, story.Unreadable)
 			return a.Print(form, story, func(w io.Writer) { writeStory(a, w, story) })
 		})
 	})

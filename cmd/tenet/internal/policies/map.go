@@ -34,12 +34,13 @@ attempts they took. The recorded means are all three numbers. Only calls of the 
 	graphFile := cmd.Flags().String("graph", "", "call graph; - is stdin")
 	file := cli.DocumentFlag(cmd)
 	log := cmd.Flags().String("audit", "", "audit log, a URL or a file, in place of a graph")
+	cli.ExplicitFlags(cmd, "audit")
 	svg := cmd.Flags().String("svg", "", "also draw the graph into this SVG file")
 	return cli.WithOutput(cmd, func(cmd *cobra.Command, _ []string, form string) error {
 		switch {
 		case (*graphFile == "") == (*log == ""):
 			return cli.Usagef("name either a call graph with --graph FILE or an audit log with --audit URL")
-		case *log != "" && *file != "":
+		case *log != "" && cli.Given(cmd, "policy"):
 			return cli.Usagef("--policy has no effect with --audit, which reads the attempts from the log: leave it out")
 		}
 		read := func() (*amplify.Map, error) { return mapOf(cmd.Context(), a, *graphFile, *file) }
