@@ -79,7 +79,7 @@ func New(address string, o Options) (*Sink, error) {
 		}
 	}
 	if _, err := http.NewRequest(o.Method, address, nil); err != nil {
-		return nil, fmt.Errorf("httpsink: method: %q is none", o.Method)
+		return nil, fmt.Errorf("httpsink: method: %q is no HTTP method; write one such as POST", o.Method)
 	}
 	s := &Sink{url: u.String(), host: u.Host, o: o, client: o.Client}
 	if s.client == nil {
