@@ -35,7 +35,7 @@ type group struct {
 	faults  []Fault
 	peak    float64 // the highest factor of the load
 	next    int     // member, for regular arrivals
-	due     float64 // part of the next regular call that has come up
+	due     float64 // part of the next regular call that is due when act runs: 1 makes it
 	windows []ClientSample
 	total   ClientTotals
 	latency []histogram // by sample
@@ -96,28 +96,33 @@ func (g *group) load(now time.Duration) float64 {
 	return factor
 }
 
-// gap returns the time until the next call at the peak of the load. Random arrivals are thinned (Lewis and Shedler, 1979), regular ones
-// add up.
+// gap returns the time until the next call or, while the load may change, the next look at it. Random arrivals are drawn at the peak of
+// the load, and thinned (Lewis and Shedler, 1979). Regular ones add up at the load of each moment.
 func (g *group) gap() time.Duration {
-	mean := float64(time.Second) / (g.rate() * g.peak)
+	gaps := 1 / g.peak // at a load of 1
 	if g.spec.Arrivals != Regular {
-		mean *= g.random.exponential()
+		gaps *= g.random.exponential()
+	} else if load := g.load(g.world.now); g.due+load*gaps < 1-1e-9 { // sums of fractions may fall short of 1
+		g.due += load * gaps
+	} else {
+		gaps, g.due = max(1-g.due, 0)/load, 1
 	}
-	return max(nanoseconds(mean), 1)
+	return max(nanoseconds(gaps*float64(time.Second)/g.rate()), 1)
 }
 
-// act makes the next call.
+// act makes the next call, if it is time for it.
 func (g *group) act() {
 	now := g.world.now
+	regular, comes := g.spec.Arrivals == Regular, g.due == 1
+	if comes {
+		g.due = 0
+	}
 	g.world.at(now+g.gap(), g)
-	regular, load := g.spec.Arrivals == Regular, g.load(now)
-	switch {
-	case regular:
-		if g.due += load / g.peak; g.due < 1-1e-9 { // sums of fractions may fall short of 1
-			return
-		}
-		g.due--
-	case (g.peak > 1 || load < 1) && g.random.unit()*g.peak >= load:
+	if !regular {
+		load := g.load(now)
+		comes = g.peak == 1 && load >= 1 || g.random.unit()*g.peak < load
+	}
+	if !comes {
 		return
 	}
 	if g.jobs != nil {

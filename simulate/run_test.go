@@ -138,3 +138,12 @@ func TestT2RegularArrivalsFollowTheLoad(t *testing.T) {
 		}
 	}
 }
+
+// TestT2RegularArrivalsAreEvenAtAnyLoad: of calls that take 0.9 s each, one each second, none waits before the load rises by half.
+func TestT2RegularArrivalsAreEvenAtAnyLoad(t *testing.T) {
+	r := run(t, "version: 1\nduration: 100s\nservices: {s: {concurrency: 1, latency: {mean: 900ms}}}\n"+
+		"clients: {c: {service: s, rate: 1, arrivals: regular}}\nfaults: {f: {client: c, at: 99s, for: 1s, load: 1.5}}\n", simulate.Options{})
+	if got := r.Clients[0].Latency; got.P50 > 0.95 || got.P99 > 0.95 {
+		t.Errorf("latencies %+v", got)
+	}
+}
