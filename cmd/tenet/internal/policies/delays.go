@@ -121,7 +121,7 @@ func (s schedule) draw(a *cli.App, w io.Writer) {
 	switch {
 	case r.OverallTimeout > 0:
 		cli.Fprintf(w, "attempts and waits together end after %s (overall_timeout)\n", r.OverallTimeout)
-	case r.TimeoutPerAttempt > 0 && !s.policy.Hedge.Enabled && !s.policy.Limit.Active(): // else attempts take longer: see tenet policy prove
+	case r.TimeoutPerAttempt > 0 && !s.policy.Hedge.Enabled && s.policy.Limit.MaxWait == 0: // else attempts take longer: see tenet policy prove
 		attempts := time.Duration(len(s.delays) + 1)
 		cli.Fprintf(w, "with %d attempts of %s at most: %s\n", attempts, r.TimeoutPerAttempt, cli.Brief(decision.Sum(decision.Sum(s.longest...), multiplied(r.TimeoutPerAttempt, float64(attempts)))))
 	}
