@@ -168,6 +168,9 @@ func TestA4WhatIfReportsDifferences(t *testing.T) {
 			audit.WhatIfCategory{CannotKnow: 1}},
 		"cancelled, fewer attempts": {keep, func(r *policy.Retry) { r.MaxAttempts = 1 }, attempts{{failed, ms}}, policy.ReasonCanceled,
 			audit.WhatIfCategory{FailedEarlier: 1, Before: effort(1, 99*ms), After: effort(1, 0)}},
+		"cancelled during an attempt, which longer waits would not have begun": {keep, func(r *policy.Retry) { r.InitialBackoff = time.Second },
+			attempts{{failed, 10 * ms}, {decision.Facts{Failed: true, Ended: policy.ReasonCanceled}, 50 * ms}}, "",
+			audit.WhatIfCategory{FailedEarlier: 1, Before: effort(2, 100*ms), After: effort(1, 150*ms)}},
 		"unfinished": {keep, keep, attempts{{failed, ms}}, "", audit.WhatIfCategory{CannotKnow: 1}},
 	}
 	for name, c := range cases {

@@ -231,7 +231,9 @@ func (s *simulator) walk(steps []step, p *policy.Policy) workEnd {
 		case i+1 == len(steps):
 			return r.stopsAt(UnknownRecord)
 		}
-		if next := &steps[i+1]; !next.judged {
+		next := &steps[i+1]
+		canceled := next.facts.Ended == policy.ReasonCanceled && x.at+shift+v.Delay >= next.at // before it would have begun
+		if canceled || !next.judged {
 			return r.interrupted(x, next, v.Delay, shift)
 		}
 		r.effort.Waiting.add(v.Delay)
@@ -272,7 +274,8 @@ func (r workEnd) stopsAt(u Unknown) workEnd {
 	return r
 }
 
-// interrupted ends the work during a wait that the log shows as interrupted, or at an attempt that was denied.
+// interrupted ends the work during a wait that the log shows as interrupted, or that would have lasted beyond the interruption of the next
+// attempt; or at an attempt that was denied.
 func (r workEnd) interrupted(x, next *step, delay, shift time.Duration) workEnd {
 	r.reason = next.verdict.Reason
 	if refused(next.verdict.Reason) || fromOutside(next.verdict.Reason) {
