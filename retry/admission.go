@@ -56,11 +56,12 @@ func addDetail(attributes map[string]string, detail string) {
 	}
 }
 
-// passBreaker takes a ticket from the plan's breaker. A closed breaker gives one without reading the clock.
-func (r *run) passBreaker(l *launch, kind budget.AttemptKind) bool {
+// passBreaker takes a ticket from the plan's breaker, or returns the reason why there is none. A closed breaker gives one without
+// reading the clock.
+func (r *run) passBreaker(l *launch, kind budget.AttemptKind) policy.Reason {
 	b := r.plan.breaker
 	if l.ticket, l.hasTicket = b.AcquireClosed(); l.hasTicket {
-		return true
+		return ""
 	}
 	if !r.plan.timed {
 		l.began = r.e.elapsed()
@@ -71,7 +72,13 @@ func (r *run) passBreaker(l *launch, kind budget.AttemptKind) bool {
 		l.circuit = b.State(l.began)
 		r.rec.circuit(r, change)
 	}
-	return l.hasTicket
+	switch {
+	case l.hasTicket:
+		return ""
+	case kind == budget.KindHedge && l.circuit == circuit.HalfOpen:
+		return policy.ReasonHalfOpen
+	}
+	return policy.ReasonCircuitOpen
 }
 
 // askBudget asks a budget to allow an attempt. index is the attempt's place in the launch order, from 0.

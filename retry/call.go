@@ -191,12 +191,11 @@ func (r *run) ask(l *launch, kind budget.AttemptKind) policy.Reason {
 // askFirst asks the breaker, then the budget.
 func (r *run) askFirst(l *launch, kind budget.AttemptKind) policy.Reason {
 	p := r.plan
-	if p.breaker != nil && !r.passBreaker(l, kind) {
-		r.dropGrant()
-		if kind == budget.KindHedge && l.circuit == circuit.HalfOpen {
-			return policy.ReasonHalfOpen
+	if p.breaker != nil {
+		if reason := r.passBreaker(l, kind); reason != "" {
+			r.dropGrant()
+			return reason
 		}
-		return policy.ReasonCircuitOpen
 	}
 	g := &p.budget
 	if kind == budget.KindHedge {

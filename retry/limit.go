@@ -160,8 +160,8 @@ func (r *run) awaitTurn(l *launch, until time.Duration) policy.Reason {
 // passAgain asks the breaker again: it may have opened since, during a wait or because of the attempt that gave the place back.
 // A probe keeps its slot.
 func (r *run) passAgain(l *launch, kind budget.AttemptKind) policy.Reason {
-	if !l.hasTicket || l.ticket.Probe() || r.passBreaker(l, kind) {
+	if !l.hasTicket || l.ticket.Probe() {
 		return ""
 	}
-	return policy.ReasonCircuitOpen
+	return r.passBreaker(l, kind)
 }

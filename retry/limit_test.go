@@ -326,6 +326,33 @@ func TestB4ACallThatFindsAPlaceAsksTheBreakerAgain(t *testing.T) {
 	}
 }
 
+// TestB4AHedgeThatFindsAPlaceIsNoProbe: the breaker opened and became half open while the budget thought.
+func TestB4AHedgeThatFindsAPlaceIsNoProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := hedged(1, 1)
+		p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 1, Cooldown: time.Minute}
+		p.Limit.Concurrency = 5
+		b := &meanwhile{}
+		e := withBudget(t, p, b)
+		op, launched := racing(func(context.Context) error {
+			b.run = func() {
+				b.run = nil
+				_ = e.Do(bg, key, func(context.Context) error { return errDown })
+				time.Sleep(time.Minute)
+			}
+			time.Sleep(2 * time.Minute)
+			return nil
+		})
+		timeline, err := e.DoWithTimeline(bg, key, op)
+		if err != nil || launched.Load() != 1 {
+			t.Fatalf("%v, %d launched", err, launched.Load())
+		}
+		if hedge := timeline.Attempts[1]; !hedge.Denied || hedge.Outcome.Reason != policy.ReasonHalfOpen {
+			t.Errorf("%+v", hedge)
+		}
+	})
+}
+
 // meanwhile is a budget that runs something after the breaker has been asked and before the limit is.
 type meanwhile struct {
 	run  func()
