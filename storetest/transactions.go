@@ -218,8 +218,8 @@ func (s *transactions) claim(queue string) []*job.Record {
 // errWithdrawn is a handler's failure.
 var errWithdrawn = errors.New("withdrawn")
 
-// work runs a worker for the type t until a handler calls stop or has failed the case. It returns the worker's warnings. Handlers
-// have goroutines of their own, so they report errors.
+// work runs a worker for the type t until a handler calls stop. It returns the worker's warnings. Handlers have goroutines of their own, so
+// they report errors.
 func (s *transactions) work(handler func(j job.Job[int], stop func()) error) string {
 	s.Helper()
 	var log bytes.Buffer
@@ -229,13 +229,7 @@ func (s *transactions) work(handler func(j job.Job[int], stop func()) error) str
 		})))
 	ctx, stop := context.WithTimeout(s.Context(), time.Minute)
 	defer stop()
-	job.Handle(w, "t", func(_ context.Context, j job.Job[int]) error {
-		err := handler(j, stop)
-		if s.Failed() {
-			stop()
-		}
-		return err
-	})
+	job.Handle(w, "t", func(_ context.Context, j job.Job[int]) error { return handler(j, stop) })
 	s.ok(w.Run(ctx))
 	return log.String()
 }
@@ -268,6 +262,7 @@ func (s *transactions) completeInHandler() {
 		r, history, warnings := s.handled(func(j job.Job[int], stop func()) error {
 			tx, err := s.start()
 			if err != nil {
+				stop()
 				return err
 			}
 			s.report("CompleteTx", errors.Join(tx.Effect(), tx.CompleteTx(j.Lease())))

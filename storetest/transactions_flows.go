@@ -104,6 +104,7 @@ func (s *transactions) completeNeed() {
 	s.work(func(j job.Job[int], stop func()) error {
 		tx, err := s.start()
 		if err != nil {
+			stop()
 			return err
 		}
 		s.report("CompleteTx", cmp.Or(tx.CompleteTx(j.Lease()), tx.CompleteTx(j.Lease())))
