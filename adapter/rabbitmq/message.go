@@ -68,6 +68,34 @@ func publishing(t *pipeline.Transaction) (amqp.Publishing, error) {
 	return m, nil
 }
 
+const frameOverhead = 8 // bytes of a frame besides its content
+
+// sizeOf returns the bytes of a message without its body. They are sent in one frame; the broker ends the connection if that is
+// larger than its frame_max.
+func sizeOf(m *amqp.Publishing) int {
+	n := 15 + 1 + len(m.MessageId) // 15 for the class, the body's size, the flags and the delivery mode
+	if m.CorrelationId != "" {
+		n += 1 + len(m.CorrelationId)
+	}
+	return n + sizeOfTable(m.Headers)
+}
+
+func sizeOfTable(h amqp.Table) int {
+	n := 4
+	for name, value := range h {
+		n += 2 + len(name)
+		switch v := value.(type) {
+		case string:
+			n += 4 + len(v)
+		case amqp.Table:
+			n += sizeOfTable(v)
+		default: // a number
+			n += 8
+		}
+	}
+	return n
+}
+
 // transaction reads a message. A message without an ID gets a new one at each delivery.
 func transaction(d *amqp.Delivery, queue string) *pipeline.Transaction {
 	id := idOf(d.MessageId, d.Headers)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/tenetdev/tenet/classify"
 )
 
 // publisher is a line on which messages are published and confirmed.
@@ -48,6 +50,10 @@ type sent struct {
 // send publishes. The caller must call confirmed on the message that it returns.
 func (p *publisher) send(exchange, key string, m amqp.Publishing) (*sent, error) {
 	id := idOf(m.MessageId, m.Headers)
+	if most := p.connection.Config.FrameSize - frameOverhead; most > 0 && sizeOf(&m) > most {
+		return nil, classify.Permanent(fmt.Errorf("rabbitmq: transaction %s: ID, correlation and metadata have %d bytes; the broker's frame_max allows %d",
+			id, sizeOf(&m), most))
+	}
 	p.expect(id)
 	confirm, err := p.PublishWithDeferredConfirm(exchange, key, true, false, m)
 	if err != nil {

@@ -47,7 +47,8 @@ func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
 }
 
 // Dispatch implements pipeline.Sink. It waits for a lost connection, up to Options.Timeout, before it fails. Its errors include
-// ErrUnroutable, ErrRefused and ErrLost; all may be retried.
+// ErrUnroutable, ErrRefused and ErrLost, which may be retried. Metadata that do not fit into a frame, 128 KiB by default, are a
+// permanent error.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	if t == nil {
 		return errors.New("rabbitmq: Dispatch: the transaction is nil")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tenetdev/tenet/adapter/rabbitmq"
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -35,6 +36,29 @@ func TestL4AnUnroutableMessageIsAnError(t *testing.T) {
 	}
 	openSink(t, rabbitmq.Options{Queue: missing, Declare: rabbitmq.Classic})
 	must(t, bad.Dispatch(t.Context(), plain(1)[0])) // the handle is still usable
+}
+
+// TestL4MetadataLargerThanAFrameIsAPermanentError: the broker would end the connection, and with it the dispatches of others.
+func TestL4MetadataLargerThanAFrameIsAPermanentError(t *testing.T) {
+	const frame = 131072 // the broker's default
+	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic}
+	sink := openSink(t, o)
+	with := func(n int) *pipeline.Transaction {
+		return pipeline.NewTransaction("id", nil, pipeline.WithCorrelation("c"), pipeline.WithParent("p"), pipeline.WithAttempts(2),
+			pipeline.WithMetadata(map[string]string{"x-own": "reserved", "m": strings.Repeat("x", n)}))
+	}
+	largest := 0
+	for n := frame - 200; n < frame; n++ {
+		err := sink.Dispatch(t.Context(), with(n))
+		if mark, _ := classify.MarkOf(err); mark == classify.MarkPermanent {
+			break
+		}
+		must(t, err)
+		largest = n
+	}
+	if largest == 0 || largest == frame-1 {
+		t.Errorf("the largest metadata that were dispatched have %d bytes", largest)
+	}
 }
 
 func TestL11TransactionsArriveUnchanged(t *testing.T) {
