@@ -53,7 +53,7 @@ func (s *Sink) bind(ctx context.Context) error {
 }
 
 // Dispatch implements pipeline.Sink. It waits for a lost connection, up to Options.Timeout, before it fails. A
-// transaction that is larger than the server's max_payload is a permanent error.
+// transaction that is larger than the server's max_payload or the stream's max_msg_size is a permanent error.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	if t == nil {
 		return errors.New("nats: Dispatch: the transaction is nil")
@@ -74,10 +74,15 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, nats.ErrMaxPayload):
+	case errors.Is(err, nats.ErrMaxPayload), isTooLarge(err):
 		return classify.Permanent(kind.Wrap("transaction "+t.ID(), err))
 	}
 	return kind.Wrap(fmt.Sprintf("publish to %q", s.subject), err)
+}
+
+func isTooLarge(err error) bool {
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && e.ErrorCode == jetstream.JSErrCodeStreamMessageExceedsMaximum
 }
 
 // Check implements pipeline.Checker. It fails while the stream cannot be reached.

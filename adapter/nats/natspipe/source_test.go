@@ -384,12 +384,16 @@ func TestL11ASinkNeedsASubjectWhereTheStreamHasSeveral(t *testing.T) {
 
 func TestL4AnOversizedMessageIsNotRetried(t *testing.T) {
 	n := start(t)
-	o := n.stream(t, "orders")
+	o := n.stream(t, "orders", func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 << 10 })
 	sink := openSink(t, n, o)
 	defer sink.Close()
 	err := sink.Dispatch(t.Context(), pipeline.NewTransaction("large", make([]byte, 2<<20)))
 	if mark, _ := classify.MarkOf(err); !errors.Is(err, natsgo.ErrMaxPayload) || mark != classify.MarkPermanent {
-		t.Errorf("2 MiB where 1 MiB is allowed: %v", err)
+		t.Errorf("2 MiB where the server allows 1 MiB: %v", err)
+	}
+	err = sink.Dispatch(t.Context(), pipeline.NewTransaction("large", make([]byte, 2<<10)))
+	if mark, _ := classify.MarkOf(err); mark != classify.MarkPermanent {
+		t.Errorf("2 KiB where the stream allows 1 KiB: %v", err)
 	}
 	must(t, sink.Dispatch(t.Context(), plain(1)[0]))
 }
