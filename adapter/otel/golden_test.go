@@ -29,6 +29,9 @@ func TestP2MetricNames(t *testing.T) {
 	table.WriteString("| metric | type | unit | attributes | meaning |\n|---|---|---|---|---|\n")
 	for _, m := range metrics {
 		kind, labels := describe(t, m)
+		if m.Unit == "1" {
+			t.Errorf("%s has the unit of a ratio: exporters to Prometheus would add _ratio to its name", m.Name)
+		}
 		fmt.Fprintf(&table, "| `%s` | %s | `%s` | %s | %s |\n", m.Name, kind, m.Unit, labels, m.Description)
 	}
 	testobserve.Golden{File: filepath.Join("testdata", "metrics.md")}.Check(t, *update, table.String())

@@ -132,7 +132,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		return h
 	}
 	seconds := func(name, description string) metric.Float64Histogram { return secondsIn(name, description, buckets) }
-	circuitState, err := meter.Int64Gauge("tenet.circuit.state", metric.WithUnit("1"),
+	circuitState, err := meter.Int64Gauge("tenet.circuit.state", metric.WithUnit("{state}"),
 		metric.WithDescription("State of the breaker: 0 closed, 1 half open, 2 open. Absent until the first change."))
 	faults = append(faults, err)
 	limit, err := meter.Int64Gauge("tenet.limit.concurrency", metric.WithUnit("{attempt}"),
