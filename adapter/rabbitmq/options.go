@@ -29,7 +29,8 @@ type Options struct {
 	Exchange string
 	// Key is a sink's routing key. Default Queue.
 	Key string
-	// Declare makes a durable queue if it is missing: [Quorum] or [Classic]. Default: the queue must exist.
+	// Declare makes a durable queue if it is missing: [Quorum] or [Classic]. An existing queue must be of that kind and must not have
+	// further arguments, such as a delivery-limit; policies of the broker do not count. Default: the queue must exist.
 	Declare string
 	// Prefetch is how many unsettled deliveries the broker sends to a source, up to 65,535. Default: twice what the first fetch
 	// asks for. It grows when the engine holds all of them and asks for more. With concurrency.value + 2 × batch.size of the
