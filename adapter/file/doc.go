@@ -22,6 +22,6 @@
 //
 // # Limits
 //
-// A file that is followed may grow, but must not shrink, be replaced or rotated. A sink does not recognise a transaction that
-// is dispatched twice. Sources do not use fetch.extra.
+// A file that is followed may grow, but must not shrink, be replaced or rotated. A source that sees it shrink reads no more of it. A
+// sink does not recognise a transaction that is dispatched twice. Sources do not use fetch.extra.
 package file

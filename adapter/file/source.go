@@ -77,6 +77,7 @@ type Source struct {
 	block   []byte   // payloads are cut from it
 	entries []entry  // allocated and unused
 	ended   bool     // the last read found nothing
+	broken  error    // the file has shrunk
 }
 
 // OpenSource opens a file as a source. It returns an error if the offsets belong to other content or to another format or comma,
@@ -216,6 +217,9 @@ func (s *Source) take(ctx context.Context, most int) ([]pipeline.Delivery, error
 // record reads an entry's record again or, if the entry is nil, the next record of the file. It returns false if there is
 // none yet.
 func (s *Source) record(ctx context.Context, e *entry) (record, bool, error) {
+	if s.broken != nil {
+		return record{}, false, s.broken
+	}
 	if e != nil {
 		return s.reread(e)
 	}
@@ -259,16 +263,18 @@ func (s *Source) enter(r *record) *entry {
 	return e
 }
 
-// shrunk returns an error if a followed file was truncated.
+// shrunk returns an error if a followed file was truncated. If the file grows again, what lies at the reader's place is not what
+// follows the records that were read, so the error stays.
 func (s *Source) shrunk() error {
 	info, err := s.file.Stat()
-	if err == nil && info.Size() < s.reader.at {
-		err = fmt.Errorf("it has shrunk to %d bytes after %d were read; a file that is followed must only grow", info.Size(), s.reader.at)
-	}
 	if err != nil {
 		return fmt.Errorf("file: %s: %w", s.path, err)
 	}
-	return nil
+	if read := s.reader.at + int64(len(s.reader.buf)); info.Size() < read {
+		s.broken = fmt.Errorf("file: %s: it has shrunk to %d bytes after %d were read; a file that is followed must only grow",
+			s.path, info.Size(), read)
+	}
+	return s.broken
 }
 
 // header reads the names of the columns.

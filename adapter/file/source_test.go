@@ -413,11 +413,23 @@ func TestL6AFollowedFileMayGrowAndMustNotShrink(t *testing.T) {
 		if err != nil || len(got) != 1 || string(got[0].Transaction.Payload()) != "23" {
 			t.Fatalf("%v, %v", got, err)
 		}
-		if err := os.Truncate(path, 1); err != nil {
+		if err := source.Nack(t.Context(), got[0], time.Second, nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 10}); err == nil || !strings.Contains(err.Error(), "shrunk") {
-			t.Errorf("%v", err)
+		grow(t, path, "45")
+		if got := fetch(t, source, 10); len(got) > 0 {
+			t.Errorf("a partial line was delivered: %q", got[0].Transaction.Payload())
+		}
+		for _, more := range []string{"", "6\n7\n8\n9\n"} {
+			if more == "" && os.Truncate(path, 6) != nil { // within the line that has begun
+				t.Fatal("the file cannot be truncated")
+			}
+			grow(t, path, more)
+			got, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 10})
+			time.Sleep(time.Second) // until the second record is due again
+			if len(got) > 0 || err == nil || !strings.Contains(err.Error(), "shrunk") {
+				t.Errorf("after %q was added: %d records, %v", more, len(got), err)
+			}
 		}
 	})
 }
