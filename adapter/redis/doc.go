@@ -10,9 +10,12 @@
 //	…
 //	hub := sharing.NewHub(db.Limits())
 //
-// Keys begin with "{tenet}:limit:", so that all are in one slot of a cluster, and expire after a day without a change.
+// Keys begin with "{tenet}:limit:", so that all are in one slot, and expire after a day without a change.
 //
 // # What it does not do
+//
+// A DB talks to the one address of its URL: it does not ask Sentinels, nor follow a cluster's redirections. After a failover, the
+// address must lead to the new primary, by DNS or a proxy.
 //
 // A command is never repeated by itself, since a repeated exchange would count twice. A server that loses its data, by a restart
 // without persistence or a failover to a replica that is behind, gives out again what it has forgotten. It works with Redis 5 and
