@@ -200,7 +200,7 @@ func (c *counter) step(events []Event) {
 		}
 	}
 	s := &t.stats
-	tries := max(runs.total(), 0)
+	tries := runs.total()
 	if e := &events[last]; e.Reason == policy.ReasonPanicInOperation { // whose attempt has no number
 		tries = max(tries, e.TotalAttempts-hedges)
 	}
@@ -220,31 +220,27 @@ func (c *counter) step(events []Event) {
 
 // attemptCount counts the attempts of a piece of work, without hedges. An operator's retry of a job counts them from 1 again.
 type attemptCount struct {
-	before, run int  // the attempts before the operator's last retry, and those since
-	judged      int  // the number of the last attempt that was judged
-	again       bool // the job runs again by its policy
-	over        bool
+	before, run int // the attempts of the runs that are over, and of the last run
+	used        int // the attempts of the last run that will not be repeated under their numbers
 }
 
 func (a *attemptCount) total() int { return a.before + a.run }
 
 func (a *attemptCount) add(e *Event) {
-	judged := e.MatchedRule != ""
-	switch {
+	switch judged := e.MatchedRule != ""; {
 	case e.Type == JobTransition:
-		a.run, a.over = max(a.run, e.TotalAttempts), e.ending() != ""
-		if !a.over && !a.again { // snoozed or interrupted: the attempt is repeated under its number
-			a.judged = 0
+		a.run, a.used = max(a.run, e.TotalAttempts), e.TotalAttempts
+		if e.ending() != "" {
+			*a = attemptCount{before: a.total()}
 		}
-		return
-	case !isDecision(e.Type):
-		return
-	case a.over || judged && e.Surface == string(policy.SurfaceJob) && e.StateNumber <= a.judged:
-		*a = attemptCount{before: a.total()}
-	}
-	a.run, a.again = max(a.run, e.StateNumber), e.Decision == decision.Retry.String()
-	if judged {
-		a.judged = e.StateNumber
+	case isDecision(e.Type):
+		if judged && e.Surface == string(policy.SurfaceJob) && e.StateNumber <= a.used { // the log lacks the end of a run
+			*a = attemptCount{before: a.total()}
+		}
+		a.run = max(a.run, e.StateNumber)
+		if judged {
+			a.used = e.StateNumber
+		}
 	}
 }
 

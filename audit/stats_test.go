@@ -237,6 +237,7 @@ func TestA5AJobThatRanAgainHasTheAttemptsOfAllItsRuns(t *testing.T) {
 		"snoozed":                  {[]audit.Event{done, to("scheduled", 0)}, counts{1, 0, 0, 0, 1}},
 		"cancelled by its handler": {[]audit.Event{done, to("cancelled", 1)}, counts{1, 0, 0, 1, 0}},
 		"lost":                     {[]audit.Event{to("dead", 1)}, counts{1, 0, 0, 1, 0}},
+		"lost twice":               {[]audit.Event{to("dead", 1), to("dead", 1)}, counts{2, 0, 0, 1, 0}},
 		"lost, then dead again":    {[]audit.Event{to("dead", 1), done, to("dead", 1)}, counts{2, 0, 0, 1, 0}},
 		"refused":                  {[]audit.Event{retry, to("scheduled", 1), refused, to("scheduled", 1)}, counts{1, 1, 0, 0, 1}},
 	} {
