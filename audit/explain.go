@@ -160,12 +160,10 @@ func storyOf(events []Event, policies map[string]*policy.Policy) *Story {
 				s.Result = e.Decision
 			}
 		}
-		if stopped := e.To == "dead" || e.To == "cancelled"; e.Type == JobTransition && s.Result != decision.Stop.String() {
-			switch {
-			case stopped: // by a lost lease, its handler or an operator
-				s.Result, s.Reason = decision.Stop.String(), string(e.Reason)
-			case decided == string(policy.SurfaceJob) && s.Result == decision.Done.String() && e.To != "completed": // snoozed by its handler, or lost
-				s.Result, s.Reason = "unfinished", string(e.Reason)
+		if e.Type == JobTransition { // what its handler, an operator or the queue made of the decision, or of a lost lease
+			result := cmp.Or(e.ending(), "unfinished")
+			if result != s.Result && (result == decision.Stop.String() || decided != string(policy.SurfaceStep)) {
+				s.Result, s.Reason = result, string(e.Reason)
 			}
 		}
 		if e.Type == Idempotency && e.Action == hit && e.Detail == "" { // nothing ran, so there is no other decision

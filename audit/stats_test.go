@@ -252,7 +252,7 @@ func TestA5AJobThatRanAgainHasTheAttemptsOfAllItsRuns(t *testing.T) {
 			t.Errorf("%s: %+v of %d calls", name, got, s.Calls)
 		}
 		story, err := audit.Explain(t.Context(), log, "job-1")
-		if err != nil || story.Attempts != int(c.want.attempts) {
+		if err != nil || story.Attempts != int(c.want.attempts) || (story.Result == "done") != (c.want.succeeded == 1) || (story.Result == "stop") != (c.want.failed == 1) {
 			t.Errorf("%s: explained as %+v, %v", name, story, err)
 		}
 	}
