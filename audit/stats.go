@@ -154,15 +154,15 @@ func (c *counter) work(events []Event) {
 		}
 		return
 	}
-	decided := withoutHits(events)
-	if len(decided) == 0 {
+	events = decided(events)
+	if len(events) == 0 {
 		if last.WorkID != "" { // a stored answer of HTTP middleware is not a call
 			c.span(last.Time)
 			c.tally(last).replayed()
 		}
 		return
 	}
-	for events = decided; len(events) > 0; {
+	for len(events) > 0 {
 		n := stepEnd(events)
 		c.step(events[:n])
 		events = events[n:]
@@ -255,11 +255,16 @@ func (e *Event) ending() string {
 	return ""
 }
 
-// withoutHits moves the decisions and hedges to the front and returns them.
-func withoutHits(events []Event) []Event {
+// decided moves the decisions, hedges and transitions to the front and returns them. Those of the job of a transaction are left out: it
+// has numbers of its own.
+func decided(events []Event) []Event {
+	transaction := false
+	for i := range events {
+		transaction = transaction || events[i].Surface == string(policy.SurfaceStep)
+	}
 	n := 0
 	for i := range events {
-		if events[i].Type == Idempotency {
+		if e := &events[i]; e.Type == Idempotency || transaction && e.Type == JobTransition {
 			continue
 		}
 		if n < i {

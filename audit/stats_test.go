@@ -258,6 +258,23 @@ func TestA5AJobThatRanAgainHasTheAttemptsOfAllItsRuns(t *testing.T) {
 	}
 }
 
+// TestA5ATransitionOfAPipelinesJobIsNoPartOfItsSteps: the number of the transition is that of the job, not of the transaction.
+func TestA5ATransitionOfAPipelinesJobIsNoPartOfItsSteps(t *testing.T) {
+	lost := audit.Event{Type: audit.JobTransition, Surface: "job", Key: "job/mail.send", To: "scheduled", Reason: policy.ReasonLeaseExpired, TotalAttempts: 7}
+	dead := lost
+	dead.To = "dead"
+	again := audit.Event{Type: audit.RetryAttempt, Surface: "step", Key: "consumer/c.process", Decision: "retry", MatchedRule: "default", StateNumber: 1}
+	done := audit.Event{Type: audit.CallSucceeded, Surface: "step", Key: "consumer/c.process", Decision: "done", MatchedRule: "success", StateNumber: 2}
+	r := newRecording(t, 1)
+	for i, e := range []audit.Event{lost, again, lost, done, dead} {
+		e.WorkID, e.WorkSeq = "job-1", i+1
+		r.add(e)
+	}
+	if s := statistics(t, chained(t, "a", r.events)).Total; s.Calls != 1 || s.Attempts != 2 || s.Succeeded != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestA5AnOperationThatPanickedRan: the end of work that panicked has only the number of all attempts.
 func TestA5AnOperationThatPanickedRan(t *testing.T) {
 	r := newRecording(t, 1)
