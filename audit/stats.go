@@ -189,8 +189,8 @@ func (c *counter) step(events []Event) {
 			end = e.ending()
 		}
 	}
-	if end == "" && events[last].Type == JobTransition {
-		return // sampling left out the decision
+	if events[last].Type == JobTransition && events[len(events)-1].To != "dead" {
+		return // there is no decision: sampling left it out, or the job runs again
 	}
 	t := c.tally(&events[last])
 	for i := range events {

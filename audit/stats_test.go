@@ -275,6 +275,16 @@ func TestA5ATransitionOfAPipelinesJobIsNoPartOfItsSteps(t *testing.T) {
 	}
 }
 
+// TestA5AJobThatSamplingCountedIsCountedOnce: of a first attempt whose handler cancelled the job, only the transition is on record.
+func TestA5AJobThatSamplingCountedIsCountedOnce(t *testing.T) {
+	r := newRecording(t, 1)
+	r.add(audit.Event{Type: audit.CallCount, Surface: "job", Count: 1})
+	r.add(audit.Event{Type: audit.JobTransition, Surface: "job", WorkID: "job-1", WorkSeq: 1, To: "cancelled", Reason: policy.ReasonCanceled, TotalAttempts: 1})
+	if s := statistics(t, chained(t, "a", r.events)).Total; s.Calls != 1 || s.Attempts != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestA5AnOperationThatPanickedRan: the end of work that panicked has only the number of all attempts.
 func TestA5AnOperationThatPanickedRan(t *testing.T) {
 	r := newRecording(t, 1)
