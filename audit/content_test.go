@@ -282,13 +282,13 @@ func TestA1HedgesComeBeforeTheirDecision(t *testing.T) {
 func TestA2PanickedWorkIsAStop(t *testing.T) {
 	var sink MemorySink
 	l := open(t, &sink, Options{Mode: Buffered})
-	hedge := attemptOf("call", 1, observe.AttemptRecord{Attempt: 2, HedgeIndex: 1, Outcome: classify.Outcome{Kind: classify.Retryable}, Err: errDown})
+	hedge := attemptOf("call", 1, observe.AttemptRecord{Attempt: 3, HedgeIndex: 2, Outcome: classify.Outcome{Kind: classify.Retryable}, Err: errDown})
 	l.Observe(bg, hedge)
 	end := failed("call", 1)
 	end.Type, end.Decision = observe.CallEnded, nil
 	end.Timeline = &observe.Timeline{
 		Reason: policy.ReasonPanicInOperation, FinalError: errDown, Start: start, End: start.Add(time.Second),
-		Attempts: []observe.AttemptRecord{{Attempt: 1}, {Attempt: 2}},
+		Attempts: []observe.AttemptRecord{{Attempt: 1}, {Attempt: 2, Denied: true}, {Attempt: 3}},
 	}
 	l.Observe(bg, end)
 	closeLog(t, l)
@@ -296,7 +296,7 @@ func TestA2PanickedWorkIsAStop(t *testing.T) {
 	if len(events) != 2 || events[0].Type != Hedge {
 		t.Fatalf("%+v", events)
 	}
-	if e := events[1]; e.Type != CallStopped || e.Reason != policy.ReasonPanicInOperation || e.TotalAttempts != 2 || e.FinalExceptionMessage != "down" || e.Attempt != 2 {
+	if e := events[1]; e.Type != CallStopped || e.Reason != policy.ReasonPanicInOperation || e.TotalAttempts != 2 || e.FinalExceptionMessage != "down" || e.Attempt != 3 {
 		t.Errorf("%+v", e)
 	}
 }

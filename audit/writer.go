@@ -195,7 +195,7 @@ func (w *writer) convert(o *observe.Event) {
 		w.next(o.Policy).decided(o, total, ended, denied)
 	case observe.CallEnded:
 		total := w.progress.end(o.Work.ID, func(a *observe.Event) { w.next(a.Policy).hedged(a) })
-		w.next(o.Policy).panicked(o, max(total, len(o.Timeline.Attempts)))
+		w.next(o.Policy).panicked(o, max(total, o.Timeline.Ran()))
 	case observe.Idempotent:
 		w.next(o.Policy).idempotent(o)
 	case observe.JobMoved:
