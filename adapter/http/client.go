@@ -68,7 +68,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp != nil {
 		resp.Request = req
 	}
-	if t, ok := errors.AsType[timeout](err); errors.Is(err, context.DeadlineExceeded) || ok && t.Timeout() {
+	if own, ok := errors.AsType[timeout](err); errors.Is(err, context.DeadlineExceeded) || ok && own.Timeout() {
 		err = &timeoutError{err}
 	}
 	return resp, err
