@@ -42,6 +42,9 @@ func fallbackOf[T any](o *callOptions) fallback[T] {
 	f, ok := o.fallback.(fallback[T])
 	if !ok {
 		other := o.fallback.(interface{ result() string }) // any fallback
+		if _, none := any(f).(fallback[struct{}]); none {
+			panic(fmt.Sprintf("retry: the call returns no value, but its fallback %s: use retry.WithFallback", other.result()))
+		}
 		panic(fmt.Sprintf("retry: the call returns %s, but its fallback %s: name the call's type, as in retry.WithFallbackValue[%[1]s](…)",
 			f.result(), other.result()))
 	}

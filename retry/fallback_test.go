@@ -143,6 +143,15 @@ func TestO3TheFallbackOfACallThatReturnsAnInterfaceSaysItsName(t *testing.T) {
 	_, _ = retry.DoValue(bg, retry.DefaultExecutor(), key, op, retry.WithFallbackValue(strings.NewReader("")))
 }
 
+func TestO3TheFallbackOfACallWithoutAResultHasNone(t *testing.T) {
+	defer func() {
+		if v, _ := recover().(string); !strings.Contains(v, "int") || !strings.HasSuffix(v, "use retry.WithFallback") {
+			t.Errorf("panic %q", v)
+		}
+	}()
+	_ = retry.DefaultExecutor().Do(bg, key, func(context.Context) error { return errDown }, retry.WithFallbackValue(3))
+}
+
 func TestR1NewRunsEveryKeyUnderOnePolicy(t *testing.T) {
 	attempts := 0
 	ctx, capture := observe.RecordTimeline(bg)
