@@ -94,7 +94,7 @@ func (j *Jobs) waiting() bool {
 	return false
 }
 
-// unfinished selects the jobs that have not ended. Run looks for them every virtual second, so those that have cost nothing.
+// unfinished selects the jobs that have not ended. Run looks for them every virtual second, and does not copy the others.
 var unfinished = job.Filter{States: slices.DeleteFunc(job.States(), job.State.Finished)}
 
 func (j *Jobs) list(f job.Filter) (all []*job.Record) {
