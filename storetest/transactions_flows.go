@@ -13,18 +13,6 @@ func (s *transactions) flowStore() job.FlowStore {
 	return optional[job.FlowStore](s, s.Jobs)
 }
 
-// nodes are the states of the jobs of a flow.
-func (s *transactions) nodes(id string) map[string]job.State {
-	s.Helper()
-	list, err := s.flowStore().FlowNodes(s.Context(), job.NodeQuery{Flow: id})
-	s.ok(err)
-	states := map[string]job.State{}
-	for _, n := range list {
-		states[n.Node] = n.State
-	}
-	return states
-}
-
 func (s *transactions) commitFlow() {
 	store := s.flowStore()
 	flow := func(id string, more ...job.FlowJob) *job.Flow {
