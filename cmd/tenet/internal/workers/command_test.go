@@ -112,7 +112,9 @@ type busyStore struct {
 
 func (s *busyStore) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 	stats, err := s.Jobs.Stats(ctx)
-	s.stats(stats)
+	if err == nil {
+		s.stats(stats)
+	}
 	return stats, err
 }
 
