@@ -103,7 +103,15 @@ func oldStream(t *testing.T, url string, edit ...func(*jetstream.StreamConfig)) 
 	for _, e := range edit {
 		e(&config)
 	}
-	if _, err := jetStream(t, url).CreateStream(t.Context(), config); err != nil {
+	js := jetStream(t, url)
+	var err error
+	natstest.Eventually(t, "the folder of a deleted stream is gone", func() bool { // the server removes it in the background
+		const storeNotMade = 10049
+		_, err = js.CreateStream(t.Context(), config)
+		failed, ok := errors.AsType[*jetstream.APIError](err)
+		return !ok || failed.ErrorCode != storeNotMade
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
