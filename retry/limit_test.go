@@ -314,13 +314,12 @@ func TestB4ACallThatFindsAPlaceAsksTheBreakerAgain(t *testing.T) {
 			p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 1, Cooldown: time.Hour}
 			b := &meanwhile{}
 			e := withBudget(t, p, b)
-			b.run = func() {
-				b.run = nil
+			b.next(func() {
 				failure(t, e.Do(bg, key, func(context.Context) error { return errDown }), policy.ReasonAttemptsExhausted)
-			}
+			})
 			op, calls := script(nil)
-			if failed := failure(t, e.Do(bg, key, op), policy.ReasonCircuitOpen); *calls != 0 || failed.Attempts != 0 || b.held != 0 {
-				t.Errorf("%d calls, %d attempts, %d grants held", *calls, failed.Attempts, b.held)
+			if failed := failure(t, e.Do(bg, key, op), policy.ReasonCircuitOpen); *calls != 0 || failed.Attempts != 0 || b.held.Load() != 0 {
+				t.Errorf("%d calls, %d attempts, %d grants held", *calls, failed.Attempts, b.held.Load())
 			}
 		})
 	}
@@ -335,11 +334,10 @@ func TestB4AHedgeThatFindsAPlaceIsNoProbe(t *testing.T) {
 		b := &meanwhile{}
 		e := withBudget(t, p, b)
 		op, launched := racing(func(context.Context) error {
-			b.run = func() {
-				b.run = nil
+			b.next(func() {
 				_ = e.Do(bg, key, func(context.Context) error { return errDown })
 				time.Sleep(time.Minute)
-			}
+			})
 			time.Sleep(2 * time.Minute)
 			return nil
 		})
@@ -355,17 +353,20 @@ func TestB4AHedgeThatFindsAPlaceIsNoProbe(t *testing.T) {
 
 // meanwhile is a budget that runs something after the breaker has been asked and before the limit is.
 type meanwhile struct {
-	run  func()
-	held int
+	run  atomic.Pointer[func()]
+	held atomic.Int64
 }
 
+// next sets what runs, once.
+func (b *meanwhile) next(f func()) { b.run.Store(&f) }
+
 func (b *meanwhile) AllowAttempt(context.Context, policy.Key, int, budget.AttemptKind, policy.BudgetRef) budget.Decision {
-	if b.run != nil {
-		b.run()
+	if f := b.run.Swap(nil); f != nil {
+		(*f)()
 	}
-	b.held++
+	b.held.Add(1)
 	d := budget.Allow()
-	d.Release = func() { b.held-- }
+	d.Release = func() { b.held.Add(-1) }
 	return d
 }
 
