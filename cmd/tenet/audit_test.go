@@ -3,27 +3,13 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/tenetdev/tenet/adapter/nats/natsstore"
-	"github.com/tenetdev/tenet/adapter/nats/natstest"
-	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
-	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/internal/testpg"
 )
 
@@ -82,123 +68,6 @@ func TestA3SignedHeadsAreChecked(t *testing.T) {
 	if code, _, errs := runIn(t.Context(), nil, "", "audit", "head", log, "--sign", public); code != 1 || !strings.Contains(errs, "--sign takes the private key") {
 		t.Errorf("signed with a public key: code %d, %s", code, errs)
 	}
-}
-
-func TestTailFollowsUntilItIsStopped(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "audit.jsonl")
-	succeed(t, "run", "--key", "first.Key", "--audit", "file:"+log, "--", "true")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	read, write := io.Pipe()
-	ended := make(chan int)
-	go func() {
-		p := cli.Program{
-			Args:  []string{"audit", "tail", log, "-n", "1", "--type", "call_succeeded"},
-			Stdin: strings.NewReader(""), Stdout: write, Stderr: io.Discard, AddCommands: addCommands,
-		}
-		code := p.Run(ctx)
-		_ = write.Close()
-		ended <- code
-	}()
-	lines := bufio.NewScanner(read)
-	if !lines.Scan() || !strings.Contains(lines.Text(), "first.Key") {
-		t.Fatalf("the last event is %q", lines.Text())
-	}
-	succeed(t, "run", "--key", "second.Key", "--audit", "file:"+log, "--", "true")
-	if !lines.Scan() || !strings.Contains(lines.Text(), "second.Key") {
-		t.Fatalf("the next event is %q", lines.Text())
-	}
-	cancel(command.Interrupt{Signal: syscall.SIGINT})
-	if code := <-ended; code != 130 || lines.Scan() {
-		t.Errorf("code %d, then %q", code, lines.Text())
-	}
-}
-
-// tailed is a running tenet audit tail of the calls that succeed.
-type tailed struct {
-	*testing.T
-	lines, warnings *bufio.Scanner
-	stop            func()
-}
-
-func tailOf(t *testing.T, log string) *tailed {
-	within, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	ctx, interrupt := context.WithCancelCause(within)
-	out, printed := io.Pipe()
-	errs, warned := io.Pipe()
-	ended := make(chan int)
-	go func() {
-		p := cli.Program{
-			Args:  []string{"audit", "tail", log, "-n", "1", "--type", "call_succeeded"},
-			Stdin: strings.NewReader(""), Stdout: printed, Stderr: warned, AddCommands: addCommands,
-		}
-		code := p.Run(ctx)
-		_ = errors.Join(printed.Close(), warned.Close())
-		ended <- code
-	}()
-	f := &tailed{T: t, lines: bufio.NewScanner(out), warnings: bufio.NewScanner(errs)}
-	f.stop = func() {
-		interrupt(command.Interrupt{Signal: syscall.SIGINT})
-		if code := <-ended; code != 130 || f.lines.Scan() {
-			t.Errorf("code %d, then %q", code, f.lines.Text())
-		}
-	}
-	return f
-}
-
-func (f *tailed) next(from *bufio.Scanner, want string) {
-	f.Helper()
-	if !from.Scan() || !strings.Contains(from.Text(), want) {
-		f.Fatalf("%q, want %s", from.Text(), want)
-	}
-}
-
-// TestTailGoesOnAfterTheLogWasRestored from a backup, and does not end while there is no log.
-func TestTailGoesOnAfterTheLogWasRestored(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "audit.jsonl")
-	run := func(key string) { succeed(t, "run", "--key", key, "--audit", "file:"+log, "--", "true") }
-	run("first.Key")
-	backup := read(t, log)
-	run("second.Key")
-	f := tailOf(t, log)
-	f.next(f.lines, "second.Key")
-	if err := os.Remove(log); err != nil {
-		t.Fatal(err)
-	}
-	f.next(f.warnings, "no such file")
-	writeFile(t, log, backup)
-	f.next(f.warnings, "can be read again")
-	f.next(f.warnings, "was replaced")
-	run("third.Key")
-	f.next(f.lines, "third.Key")
-	f.stop()
-}
-
-// TestTailGoesOnAfterAStreamWasReplaced by a shorter one.
-func TestTailGoesOnAfterAStreamWasReplaced(t *testing.T) {
-	url := natstest.Start(t).ClientURL()
-	run := func(key string) { succeed(t, "run", "--key", key, "--audit", url, "--", "true") }
-	run("first.Key")
-	run("second.Key")
-	f := tailOf(t, url)
-	f.next(f.lines, "second.Key")
-	conn, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := js.DeleteStream(t.Context(), natsstore.AuditStream); err != nil {
-		t.Fatal(err)
-	}
-	run("third.Key")
-	for f.warnings.Scan() && !strings.Contains(f.warnings.Text(), "was replaced") { // after those of a log that cannot be read
-	}
-	f.next(f.lines, "third.Key")
-	f.stop()
 }
 
 func TestAuditOnPostgreSQL(t *testing.T) {
