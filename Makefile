@@ -51,7 +51,7 @@ test: packages format raced plain meeting ## vet, race tests, command-line scrip
 
 # Without GORACE, each process with the race detector would take a second to exit. Compilers, tests and commands of scripts end before
 # it pays to collect their garbage.
-raced meeting plain: export GOGC = 400
+packages raced meeting plain: export GOGC = 400
 raced meeting: export GOFLAGS = $(RACE)
 raced meeting: export GORACE = atexit_sleep_ms=0
 # Vet looks at all packages here, so that it reads what they import once.
@@ -64,7 +64,7 @@ meeting: plain
 	go test -vet=off -short -parallel 8 -timeout 40m -skip '^TestA[3-6]' ./audit
 	go test -vet=off -short -parallel 8 -timeout 40m -run '/^(J1|J7|J12|J19|J23|I3|I5)$$' -skip '^TestS7|Plans' ./adapter/sqlite
 
-plain: export GOFLAGS = $(UNRACED)
+packages plain: export GOFLAGS = $(UNRACED)
 plain: packages format
 	go test -vet=off -short -p 2 -parallel 8 -timeout 40m $(PLAIN)
 
