@@ -59,14 +59,16 @@ raced: packages format
 	go vet $(ALL) ./bench/outage
 	go test -vet=off -short -p 3 -parallel 8 -timeout 40m $(RACED)
 
-# After plain, because raced has compiled most of it by then.
+# After plain, because raced has compiled most of it by then. Programs in the docs are vetted last, and with these flags, because vet
+# has read all that they import with them.
 meeting: plain
 	go test -vet=off -short -parallel 8 -timeout 40m -skip '^TestA[3-6]' ./audit
 	go test -vet=off -short -parallel 8 -timeout 40m -run '/^(J1|J7|J12|J19|J23|I3|I5)$$' -skip '^TestS7|Plans' ./adapter/sqlite
+	go test -vet=off -short -run '^TestDocsGoCompiles$$' .
 
 packages plain: export GOFLAGS = $(UNRACED)
 plain: packages format
-	go test -vet=off -short -p 2 -parallel 8 -timeout 40m $(PLAIN)
+	go test -vet=off -short -p 2 -parallel 8 -timeout 40m -skip '^TestDocsGoCompiles$$' $(PLAIN)
 
 soak: ## all tests at full size, without -short, those of the benchmarks too: about an hour
 	go test -timeout 2h -p 1 $(ALL) ./bench/...
