@@ -54,16 +54,15 @@ test: packages format raced plain meeting ## vet, race tests, command-line scrip
 packages raced meeting plain: export GOGC = 400
 raced meeting: export GOFLAGS = $(RACE)
 raced meeting: export GORACE = atexit_sleep_ms=0
-# Vet looks at all packages here, so that it reads what they import once.
 raced: packages format
-	go vet $(ALL) ./bench/outage
 	go test -vet=off -short -p 3 -parallel 8 -timeout 40m $(RACED)
 
-# After plain, because raced has compiled most of it by then. Programs in the docs are vetted last, and with these flags, because vet
-# has read all that they import with them.
+# After plain, because raced has compiled most of it by then. Vet looks at all packages, then at the programs in the docs, so that it
+# reads what they import once. It is last, because the longest tests are in raced and mostly wait: they begin at once.
 meeting: plain
 	go test -vet=off -short -parallel 8 -timeout 40m -skip '^TestA[3-6]' ./audit
 	go test -vet=off -short -parallel 8 -timeout 40m -run '/^(J1|J7|J12|J19|J23|I3|I5)$$' -skip '^TestS7|Plans' ./adapter/sqlite
+	go vet $(ALL) ./bench/outage
 	go test -vet=off -short -run '^TestDocsGoCompiles$$' .
 
 packages plain: export GOFLAGS = $(UNRACED)
