@@ -48,7 +48,7 @@ func TestT3ALogKnowsWhichCallsRanInsideWhich(t *testing.T) {
 			if err := errors.Join(err, log.Close(ctx)); err != nil {
 				t.Fatal(err)
 			}
-			got, err := audit.CallGraph(ctx, audit.NewFileSource(path), audit.Spill{})
+			got, _, err := audit.CallGraph(ctx, audit.NewFileSource(path), audit.Spill{})
 			want := []audit.Calls{{"", "db.Get", 1, 1}, {"", "web.Page", 1, 2}, {"web.Page", "cart.Get", 2, 2}, {"web.Page", "db.Get", 2, 2}}
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
 				t.Errorf("%v\n%s", err, diff)

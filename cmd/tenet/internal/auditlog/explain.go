@@ -46,7 +46,7 @@ of the policy that decided it. With --policy, also the file and line of that fie
 			if document != nil {
 				locate(a, story, *file, document)
 			}
-			warnLeftOut(a, log, story.Unreadable)
+			log.WarnLeftOut(a, story.Unreadable)
 			return a.Print(form, story, func(w io.Writer) { writeStory(a, w, story) })
 		})
 	})

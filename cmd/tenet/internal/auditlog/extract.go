@@ -35,7 +35,7 @@ before you add it to a repository.`,
 			if err != nil {
 				return err
 			}
-			warnLeftOut(a, log, c.Unreadable)
+			log.WarnLeftOut(a, c.Unreadable)
 			return a.Print(cli.FormJSON, c, nil)
 		})
 	})

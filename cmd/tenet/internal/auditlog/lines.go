@@ -40,13 +40,6 @@ func warnUnreadable(a *cli.App, log *open.AuditLog, u *unreadable) {
 	u.count = 0
 }
 
-// warnLeftOut warns of n lines that were left out.
-func warnLeftOut(a *cli.App, log *open.AuditLog, n int) {
-	if n > 0 {
-		a.Warn("%s: lines that are not events were left out: %d; run tenet audit verify to see whether they were changed", log.Name, n)
-	}
-}
-
 // logOf returns the log that a command was given, or "" for that of its server.
 func logOf(args []string) string {
 	if len(args) == 0 {

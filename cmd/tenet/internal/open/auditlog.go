@@ -34,6 +34,13 @@ func (l *AuditLog) NoEvents(lines int) error {
 	return cli.Fail(cli.ExitFailed, fmt.Errorf("%s: none of its %d lines is an intact event; name a log that --audit has written", l.Name, lines))
 }
 
+// WarnLeftOut warns of lines that are not events and were left out.
+func (l *AuditLog) WarnLeftOut(a *cli.App, lines int) {
+	if lines > 0 {
+		a.Warn("%s: lines that are not events were left out: %d; run tenet audit verify to see whether they were changed", l.Name, lines)
+	}
+}
+
 // Direct returns the log with the indexes of its store. Files have none.
 func (l *AuditLog) Direct() audit.Source {
 	if l.files == nil {

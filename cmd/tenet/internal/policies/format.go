@@ -3,6 +3,7 @@ package policies
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,9 @@ Names keep their order, comments their place, and policies their meaning. The re
 		if len(names) > 1 && !*write && !*check {
 			return cli.Usagef("several files are laid out with --write or --check only")
 		}
+		if *write && slices.Contains(names, cli.StandardInput) {
+			return cli.Usagef("--write: stdin cannot be written to")
+		}
 		changed := map[string][]byte{}
 		for _, name := range names {
 			before, err := a.ReadFile(cmd.Context(), name)
@@ -41,8 +45,6 @@ Names keep their order, comments their place, and policies their meaning. The re
 			case !*write && !*check:
 				_, err := a.Stdout.Write(after)
 				return err
-			case *write && name == "-":
-				return cli.Usagef("--write: stdin cannot be written to")
 			case !bytes.Equal(before, after):
 				changed[name] = after
 			}

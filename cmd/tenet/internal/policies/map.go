@@ -97,7 +97,8 @@ func mapOf(ctx context.Context, a *cli.App, graphFile, file string) (*amplify.Ma
 func recordedMap(ctx context.Context, a *cli.App, url string) (*amplify.Map, error) {
 	var calls []amplify.Recorded
 	err := open.WithAuditLog(ctx, a, url, func(log *open.AuditLog) error {
-		list, err := audit.CallGraph(ctx, log, audit.Spill{})
+		list, unreadable, err := audit.CallGraph(ctx, log, audit.Spill{})
+		log.WarnLeftOut(a, unreadable)
 		for _, c := range list {
 			calls = append(calls, amplify.Recorded{Parent: c.Parent, Key: c.Key, Calls: float64(c.Calls), Attempts: float64(c.Attempts)})
 		}
