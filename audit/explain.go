@@ -5,14 +5,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
-	"github.com/tenetdev/tenet/internal/lists"
+	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -304,37 +304,14 @@ func ofCircuit(p *policy.Policy) string {
 	return "circuit.kind"
 }
 
-// fieldValue returns the value of a field as text.
+// fieldValue returns the value of a field as documents write it.
 func fieldValue(p *policy.Policy, path string) string {
 	if p == nil {
 		return ""
 	}
-	classes := func(list []policy.Class) string { return strings.Join(lists.Texts(list), ", ") }
-	value, known := map[string]any{
-		"retry.max_attempts":       p.Retry.MaxAttempts,
-		"retry.backoff":            p.Retry.InitialBackoff,
-		"retry.backoff_multiplier": p.Retry.BackoffMultiplier,
-		"retry.backoff_cap":        p.Retry.MaxBackoff,
-		"retry.jitter":             p.Retry.Jitter,
-		"retry.timeout":            p.Retry.TimeoutPerAttempt,
-		"retry.overall_timeout":    p.Retry.OverallTimeout,
-		"retry.classifier":         p.Retry.ClassifierName,
-		"retry.retry_on":           classes(p.Retry.RetryOn),
-		"retry.abort_on":           classes(p.Retry.AbortOn),
-		"retry.max_pushback":       p.Retry.MaxPushback,
-		"retry.budget.name":        p.Retry.Budget.Name,
-		"hedge.budget.name":        p.Hedge.Budget.Name,
-		"hedge.max_hedges":         p.Hedge.MaxHedges,
-		"hedge.max_extra_load":     p.Hedge.MaxExtraLoad,
-		"circuit.failures":         p.Circuit.Failures,
-		"circuit.failure_rate":     p.Circuit.FailureRate,
-		"circuit.slow_rate":        p.Circuit.SlowRate,
-		"circuit.kind":             p.Circuit.Kind,
-		"limit.concurrency":        p.Limit.Concurrency,
-		"limit.rate.count":         p.Limit.Rate.Count,
-	}[path]
-	if !known {
+	field, ok := fields.At(reflect.ValueOf(*p), path)
+	if !ok {
 		return ""
 	}
-	return fmt.Sprint(value)
+	return fields.Text(field)
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenetdev/tenet/policy"
 )
@@ -70,6 +71,21 @@ func TestA4FieldsOfABreakerAreNamedByItsKind(t *testing.T) {
 	}
 	if got := fieldValue(&policy.Policy{Hedge: policy.Hedge{Budget: policy.BudgetRef{Name: "b"}}}, "hedge.budget.name"); got != "b" {
 		t.Error(got)
+	}
+}
+
+func TestA4FieldsHaveTheirValuesAsDocumentsWriteThem(t *testing.T) {
+	p := &policy.Policy{
+		Retry: policy.Retry{MaxAttempts: 3, MaxBackoff: time.Second, MaxPushback: math.MaxInt64, AbortOn: []policy.Class{"http_4xx", "dns"}},
+		Limit: policy.Limit{Rate: policy.Rate{Count: 7}},
+	}
+	for path, want := range map[string]string{
+		"retry.max_attempts": "3", "retry.backoff_cap": "1s", "retry.backoff": "0s", "retry.max_pushback": "none", "retry.abort_on": "http_4xx, dns",
+		"limit.rate.count": "7", "hedge.max_extra_load": "0", ownMaximum: "",
+	} {
+		if got := fieldValue(p, path); got != want {
+			t.Errorf("%s is %q, not %q", path, got, want)
+		}
 	}
 }
 

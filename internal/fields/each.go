@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -26,6 +27,20 @@ func Each(prefix string, v reflect.Value, f func(path string, v reflect.Value)) 
 			f(path, value)
 		}
 	}
+}
+
+// At returns the field of a struct at a path in documents; ok is false if there is none.
+func At(v reflect.Value, path string) (field reflect.Value, ok bool) {
+	name, rest, nested := strings.Cut(path, ".")
+	list := Of(v.Type())
+	i := slices.IndexFunc(list, func(f Field) bool { return f.Name == name })
+	if i < 0 {
+		return field, false
+	}
+	if field = v.Field(list[i].Index); nested {
+		return At(field, rest)
+	}
+	return field, true
 }
 
 // unbounded is a duration from which on a field means that there is no bound: the longest one, less what seconds round away.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
@@ -45,11 +46,9 @@ func originOf(v policyfile.Value) string {
 
 // FieldOf formats the value of a retry field by its path, for messages.
 func FieldOf(r policy.Retry, path string) string {
-	v := reflect.ValueOf(r)
-	for _, f := range fields.Of(v.Type()) {
-		if "retry."+f.Name == path {
-			return fields.Text(v.Field(f.Index))
-		}
+	field, ok := fields.At(reflect.ValueOf(r), strings.TrimPrefix(path, "retry."))
+	if !ok {
+		return "its value"
 	}
-	return "its value"
+	return fields.Text(field)
 }
