@@ -57,9 +57,7 @@ func (s *Story) under(events []Event, recorded map[string]*policy.Policy, set *p
 	for i := range events {
 		e := &events[i]
 		if e.Type == Hedge {
-			if f, judged, err := e.JudgedFrom(); err == nil && judged {
-				sim.facts[e.Attempt] = f
-			}
+			sim.hedge(e)
 		}
 		if !isDecision(e.Type) {
 			continue

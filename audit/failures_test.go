@@ -365,7 +365,7 @@ func TestA4ImpossibleRecordedOutcomes(t *testing.T) {
 		policies: map[string]*policy.Policy{"r": getUser},
 		outcomes: map[int]classify.Outcome{1: outcome, 2: outcome},
 	}
-	_, deciding, err := p.group(&Event{Group: []int{1, 2}}, getUser)
+	_, deciding, err := groupOutcome(&Event{Group: []int{1, 2}}, getUser, p.outcomes)
 	if err != nil {
 		t.Fatal(err)
 	}

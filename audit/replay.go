@@ -209,8 +209,9 @@ func (p *replayer) event(e *Event) (*Divergence, error) {
 		return &Divergence{What: inJudgement, Recorded: "rule " + string(e.MatchedRule), Replayed: "rule " + string(rule)}, nil
 	}
 	if len(e.Group) > 1 && rule != decision.RuleContext {
+		p.report.Groups++
 		var deciding int
-		if outcome, deciding, err = p.group(e, under); err != nil {
+		if outcome, deciding, err = groupOutcome(e, under, p.outcomes); err != nil {
 			return nil, err
 		}
 		if deciding != e.Deciding {
@@ -232,21 +233,21 @@ func (p *replayer) event(e *Event) (*Divergence, error) {
 	return p.decision(e, &under.Retry, outcome)
 }
 
-// group computes the outcome of a hedged group from its attempts, in the order in which they ended.
-func (p *replayer) group(e *Event, under *policy.Policy) (classify.Outcome, int, error) {
-	p.report.Groups++
-	g := decision.Group{CancelOnFirstTerminal: under.Hedge.CancelOnFirstTerminal}
+// groupOutcome computes the outcome of a hedged group under a policy from those of its attempts, in the order in which they ended. It
+// also returns the attempt that decided. The error is errNoAttempt if one is missing.
+func groupOutcome(e *Event, p *policy.Policy, attempts map[int]classify.Outcome) (o classify.Outcome, deciding int, err error) {
+	g := decision.Group{CancelOnFirstTerminal: p.Hedge.CancelOnFirstTerminal}
 	for range e.Group {
 		g.Launch()
 	}
 	for _, n := range e.Group {
-		o, ok := p.outcomes[n]
+		o, ok := attempts[n]
 		if !ok {
-			return classify.Outcome{}, 0, errNoAttempt
+			return o, 0, errNoAttempt
 		}
 		g.End(n, o)
 	}
-	o, deciding := g.Outcome()
+	o, deciding = g.Outcome()
 	return o, deciding, nil
 }
 

@@ -94,9 +94,7 @@ func (s *simulator) steps(events []Event) (steps []step, sound bool) {
 	for i := range events {
 		e := &events[i]
 		if e.Type == Hedge {
-			if f, judged, err := e.JudgedFrom(); err == nil && judged {
-				s.facts[e.Attempt] = f
-			}
+			s.hedge(e)
 			continue
 		}
 		if n := len(steps); e.Type == JobTransition {
@@ -111,6 +109,13 @@ func (s *simulator) steps(events []Event) (steps []step, sound bool) {
 		}
 	}
 	return steps, sound
+}
+
+// hedge keeps the facts of an attempt of a hedged group for the decision about the group.
+func (s *simulator) hedge(e *Event) {
+	if f, judged, err := e.JudgedFrom(); err == nil && judged {
+		s.facts[e.Attempt] = f
+	}
 }
 
 // step is one recorded decision.
@@ -336,20 +341,16 @@ func (s *simulator) outcome(x *step, p *policy.Policy) classify.Outcome {
 	if len(x.e.Group) < 2 || rule == decision.RuleContext {
 		return o
 	}
-	g := decision.Group{CancelOnFirstTerminal: p.Hedge.CancelOnFirstTerminal}
-	for range x.e.Group {
-		g.Launch()
-	}
+	attempts := map[int]classify.Outcome{}
 	for _, n := range x.e.Group {
-		f, ok := s.facts[n]
-		if !ok {
-			o.Pushback = max(o.Pushback, x.e.PushbackNS.Duration())
-			return o
+		if f, known := s.facts[n]; known {
+			attempts[n], _ = decision.Judge(&p.Retry, &f)
 		}
-		attempt, _ := decision.Judge(&p.Retry, &f)
-		g.End(n, attempt)
 	}
-	o, _ = g.Outcome()
+	if group, _, err := groupOutcome(x.e, p, attempts); err == nil {
+		return group
+	}
+	o.Pushback = max(o.Pushback, x.e.PushbackNS.Duration())
 	return o
 }
 
