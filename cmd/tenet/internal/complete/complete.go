@@ -40,12 +40,12 @@ func Add(a *cli.App, cmd *cobra.Command) {
 	offerFlag := func(f *pflag.Flag) {
 		list := byName[f.Name]
 		if of, ok := f.Value.(*cli.Choice); ok {
-			list = func(context.Context, *cli.App, *cobra.Command) []string { return of.Allowed }
+			list = fixed(of.Allowed)
 		}
 		if cmd.CommandPath() == "tenet audit query" || cmd.CommandPath() == "tenet audit tail" {
 			switch f.Name {
 			case "type":
-				list = func(context.Context, *cli.App, *cobra.Command) []string { return auditlog.TypeNames() }
+				list = fixed(auditlog.TypeNames())
 			case "key", "reason":
 				list = nil
 			}
@@ -62,21 +62,24 @@ func Add(a *cli.App, cmd *cobra.Command) {
 
 func flagCandidates() map[string]candidates {
 	return map[string]candidates{
-		"queue": queueNames, "type": jobTypes, "state": jobStates, "key": policyKeys, "category": categories,
+		"queue": ofStore(queueNames), "type": ofStore(jobTypes), "state": fixed(lists.Texts(job.States())),
+		"key": ofDocument(policyKeys), "category": fixed(policy.Category("").Values()),
 	}
 }
 
 func argumentCandidates() map[string]candidates {
 	list := map[string]candidates{
-		"tenet queues pause": queueNames, "tenet queues resume": queueNames, "tenet enqueue": jobTypes, "tenet jobs enqueue": jobTypes,
-		"tenet policy show": policyKeys, "tenet policy delays": policyKeys, "tenet consume": pipelinesNamed("consumer"), "tenet produce": pipelinesNamed("producer"),
+		"tenet queues pause": ofStore(queueNames), "tenet queues resume": ofStore(queueNames),
+		"tenet enqueue": ofStore(jobTypes), "tenet jobs enqueue": ofStore(jobTypes),
+		"tenet policy show": ofDocument(policyKeys), "tenet policy delays": ofDocument(policyKeys),
+		"tenet consume": pipelinesOf("consumer"), "tenet produce": pipelinesOf("producer"),
 		"tenet periodic run": periodicNames, "tenet dlq requeue": jobIDs(job.Dead), "tenet jobs retry": jobIDs(job.Dead, job.Cancelled, job.Completed),
 	}
 	for _, name := range []string{"inspect", "cancel", "delete"} {
 		list["tenet jobs "+name] = jobIDs()
 	}
 	for _, name := range []string{"inspect", "pause", "resume", "abort", "undo", "rate"} {
-		list["tenet redrives "+name] = redriveIDs
+		list["tenet redrives "+name] = ofStore(redriveIDs)
 	}
 	return list
 }
@@ -106,79 +109,64 @@ func offer(a *cli.App, list candidates) cobra.CompletionFunc {
 	}
 }
 
-// ofStore returns names from the command's store.
-func ofStore(ctx context.Context, a *cli.App, cmd *cobra.Command, ask func(open.JobStore) ([]string, error)) (names []string) {
-	_ = open.WithJobs(ctx, a, open.Options{URL: open.Text(cmd, "store")}, func(s open.JobStore) (err error) {
-		names, err = ask(s)
-		return err
-	})
-	return names
+// fixed offers the same names everywhere.
+func fixed(names []string) candidates {
+	return func(context.Context, *cli.App, *cobra.Command) []string { return names }
 }
 
-func queueNames(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
-	return ofStore(ctx, a, cmd, func(s open.JobStore) ([]string, error) {
-		stats, err := s.Stats(ctx)
-		return slices.Sorted(maps.Keys(stats)), err
-	})
+// ofStore offers names from the command's store.
+func ofStore(ask func(ctx context.Context, s open.JobStore) ([]string, error)) candidates {
+	return func(ctx context.Context, a *cli.App, cmd *cobra.Command) (names []string) {
+		_ = open.WithJobs(ctx, a, open.Options{URL: open.Text(cmd, "store")}, func(s open.JobStore) (err error) {
+			names, err = ask(ctx, s)
+			return err
+		})
+		return names
+	}
 }
 
-func jobTypes(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
-	types := ofStore(ctx, a, cmd, func(s open.JobStore) ([]string, error) {
-		list, err := s.List(ctx, job.Filter{}, "", completionJobs)
-		return lists.Map(list, func(r *job.Record) string { return r.Type }), err
-	})
-	return slices.Compact(slices.Sorted(slices.Values(types)))
+func queueNames(ctx context.Context, s open.JobStore) ([]string, error) {
+	stats, err := s.Stats(ctx)
+	return slices.Sorted(maps.Keys(stats)), err
+}
+
+func jobTypes(ctx context.Context, s open.JobStore) ([]string, error) {
+	list, err := s.List(ctx, job.Filter{}, "", completionJobs)
+	types := lists.Map(list, func(r *job.Record) string { return r.Type })
+	return slices.Compact(slices.Sorted(slices.Values(types))), err
 }
 
 func jobIDs(states ...job.State) candidates {
-	return func(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
-		return ofStore(ctx, a, cmd, func(s open.JobStore) ([]string, error) {
-			list, err := s.List(ctx, job.Filter{States: states}, "", completionJobs)
-			return lists.Map(list, func(r *job.Record) string { return r.ID }), err
-		})
-	}
-}
-
-func redriveIDs(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
-	return ofStore(ctx, a, cmd, func(s open.JobStore) ([]string, error) {
-		list, err := s.Redrives(ctx, job.RedriveQuery{Limit: completionJobs})
-		return lists.Map(list, func(r job.Redrive) string { return r.ID }), err
+	return ofStore(func(ctx context.Context, s open.JobStore) ([]string, error) {
+		list, err := s.List(ctx, job.Filter{States: states}, "", completionJobs)
+		return lists.Map(list, func(r *job.Record) string { return r.ID }), err
 	})
 }
 
-func jobStates(context.Context, *cli.App, *cobra.Command) []string { return lists.Texts(job.States()) }
-
-func categories(context.Context, *cli.App, *cobra.Command) []string {
-	return policy.Category("").Values()
+func redriveIDs(ctx context.Context, s open.JobStore) ([]string, error) {
+	list, err := s.Redrives(ctx, job.RedriveQuery{Limit: completionJobs})
+	return lists.Map(list, func(r job.Redrive) string { return r.ID }), err
 }
 
-// ofDocument returns the policies of --policy, or nil.
-func ofDocument(ctx context.Context, a *cli.App, cmd *cobra.Command) *policy.Set {
-	path := open.Text(cmd, "policy")
-	if path == "" || path == cli.StandardInput {
-		return nil
-	}
-	document, err := a.Load(ctx, path)
-	if err != nil {
-		return nil
-	}
-	return document.Set
-}
-
-func policyKeys(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
-	if set := ofDocument(ctx, a, cmd); set != nil {
-		return lists.Map(set.Keys(), policy.Key.String)
-	}
-	return nil
-}
-
-func pipelinesNamed(kind string) candidates {
+// ofDocument offers names from the document of --policy.
+func ofDocument(names func(*policy.Set) []string) candidates {
 	return func(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
-		if set := ofDocument(ctx, a, cmd); set != nil {
-			return pipelines.Named(set, kind)
+		path := open.Text(cmd, "policy")
+		if path == "" || path == cli.StandardInput {
+			return nil
 		}
-		return nil
+		document, err := a.Load(ctx, path)
+		if err != nil {
+			return nil
+		}
+		return names(document.Set)
 	}
+}
+
+func policyKeys(set *policy.Set) []string { return lists.Map(set.Keys(), policy.Key.String) }
+
+func pipelinesOf(kind string) candidates {
+	return ofDocument(func(set *policy.Set) []string { return pipelines.Named(set, kind) })
 }
 
 func periodicNames(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
