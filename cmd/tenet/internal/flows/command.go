@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/internal/operation"
+	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -66,22 +68,18 @@ func listCommand(a *cli.App) *cobra.Command {
 // list returns the newest flows, all of them for a limit of 0.
 func list(ctx context.Context, s open.JobStore, limit int) ([]api.Flow, error) {
 	flows := []api.Flow{}
-	for q := (job.FlowQuery{}); ; {
-		if q.Limit = api.MaxBatch; limit > 0 {
-			q.Limit = min(limit-len(flows), api.MaxBatch)
-		}
-		page, err := s.Flows(ctx, q)
+	page := func(below int64, most int) ([]job.FlowInfo, error) {
+		return s.Flows(ctx, job.FlowQuery{Below: below, Limit: most})
+	}
+	for f, err := range paging.All(0, min(cmp.Or(limit, api.MaxBatch), api.MaxBatch), page, func(f job.FlowInfo) int64 { return f.Cursor }) {
 		if err != nil {
 			return nil, err
 		}
-		for _, f := range page {
-			flows = append(flows, api.NewFlowInfo(f))
-			q.Below = f.Cursor
-		}
-		if len(page) < q.Limit || len(flows) == limit {
-			return flows, nil
+		if flows = append(flows, api.NewFlowInfo(f)); len(flows) == limit {
+			break
 		}
 	}
+	return flows, nil
 }
 
 // flowJSON is the output of inspect.
