@@ -18,6 +18,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 // queueJSON is the output for a queue.
@@ -35,12 +36,6 @@ type queueJSON struct {
 	SetBy       string    `json:"set_by,omitempty"`
 	SetAt       time.Time `json:"set_at,omitzero"`
 }
-
-// Where a value comes from.
-const (
-	sourceOperator = "operator"
-	sourceDocument = "document" // or flags, of the workers
-)
 
 // Command returns "tenet queues".
 func Command(a *cli.App) *cobra.Command {
@@ -65,7 +60,7 @@ func queuesListCommand(a *cli.App) *cobra.Command {
 					paused = "yes"
 				}
 				size, by := "document", "-"
-				if q.Source == sourceOperator {
+				if q.Source == api.SourceOperator {
 					size, by = strconv.Itoa(q.Concurrency), q.SetBy+" "+cli.Clock(q.SetAt)
 				}
 				return []any{q.Queue, q.Ready, q.Running, paused, cli.Clock(q.Until), cli.OneLine(q.Actor), cli.OneLine(q.Reason), size, cli.OneLine(by)}
@@ -103,14 +98,14 @@ func queues(ctx context.Context, s open.JobStore) ([]queueJSON, error) {
 	for _, x := range settings {
 		if n, ok := x.Concurrency(); ok {
 			q := found[x.Name]
-			q.Queue, q.Concurrency, q.Source, q.SetBy, q.SetAt = x.Name, n, sourceOperator, x.By, x.At
+			q.Queue, q.Concurrency, q.Source, q.SetBy, q.SetAt = x.Name, n, api.SourceOperator, x.By, x.At
 			found[x.Name] = q
 		}
 	}
 	list := make([]queueJSON, 0, len(found))
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		q := found[name]
-		q.Source = cmp.Or(q.Source, sourceDocument)
+		q.Source = cmp.Or(q.Source, api.SourceDocument)
 		list = append(list, q)
 	}
 	return list, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 // settingJSON is a value with its origin.
@@ -46,9 +47,9 @@ Running jobs continue if the number becomes smaller. To stop a queue, pause it.
 				}
 			}
 			n, set := x.Concurrency()
-			out := settingJSON{Queue: x.Name, Concurrency: n, Source: sourceDocument}
+			out := settingJSON{Queue: x.Name, Concurrency: n, Source: api.SourceDocument}
 			if set {
-				out.Source = sourceOperator
+				out.Source = api.SourceOperator
 			}
 			return a.Print(form, out, func(w io.Writer) {
 				if set {
