@@ -96,8 +96,5 @@ func Brief(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// Seconds converts a duration for JSON output.
-func Seconds(d time.Duration) float64 { return float64(d) / float64(time.Second) }
-
 // Count formats a number with its noun, for example "1 attempt" or "3 attempts".
 func Count(n int, noun string) string { return Plural(n, noun, noun+"s") }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/fields"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -49,9 +51,9 @@ longest possible total, the expected total is the mean over all seeds.`,
 		}
 		retries := cmp.Or(*n, min(p.Retry.MaxAttempts-1, maxDelays))
 		s := newSchedule(p, *seed, retries)
-		r := delaysResult{Key: p.Key.String(), Seed: *seed, Delays: make([]float64, retries), Total: cli.Seconds(decision.Sum(s.delays...)), WorstCase: cli.Seconds(decision.Sum(s.longest...))}
-		for i, d := range s.delays {
-			r.Delays[i] = cli.Seconds(d)
+		r := delaysResult{
+			Key: p.Key.String(), Seed: *seed, Delays: lists.Map(s.delays, fields.Seconds),
+			Total: fields.Seconds(decision.Sum(s.delays...)), WorstCase: fields.Seconds(decision.Sum(s.longest...)),
 		}
 		return a.Print(form, r, func(w io.Writer) { s.draw(a, w) })
 	})
@@ -92,14 +94,6 @@ func sampledMean(r *policy.Retry, i int) time.Duration {
 	return time.Duration(total / seeds)
 }
 
-func multiplied(d time.Duration, factor float64) time.Duration {
-	f := float64(d) * factor
-	if f >= math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return time.Duration(f)
-}
-
 // barWidth is the width of the longest bar.
 const barWidth = 40
 
@@ -122,8 +116,9 @@ func (s schedule) draw(a *cli.App, w io.Writer) {
 	case r.OverallTimeout > 0:
 		cli.Fprintf(w, "attempts and waits together end after %s (overall_timeout)\n", r.OverallTimeout)
 	case r.TimeoutPerAttempt > 0 && !s.policy.Hedge.Enabled && s.policy.Limit.MaxWait == 0: // else attempts take longer: see tenet policy prove
-		attempts := time.Duration(len(s.delays) + 1)
-		cli.Fprintf(w, "with %d attempts of %s at most: %s\n", attempts, r.TimeoutPerAttempt, cli.Brief(decision.Sum(decision.Sum(s.longest...), multiplied(r.TimeoutPerAttempt, float64(attempts)))))
+		attempts := slices.Repeat([]time.Duration{r.TimeoutPerAttempt}, len(s.delays)+1)
+		most := decision.Sum(append(attempts, s.longest...)...)
+		cli.Fprintf(w, "with %d attempts of %s at most: %s\n", len(attempts), r.TimeoutPerAttempt, cli.Brief(most))
 	}
 }
 
