@@ -194,10 +194,8 @@ func withField(err error) error {
 	if _, other := fmt.Sscanf(err.Error(), "unknown field %q", &name); other != nil {
 		return err
 	}
-	if match := near.Name(name, fields); match != "" {
-		return fmt.Errorf("%w; did you mean %q?", err, match)
-	}
-	return fmt.Errorf("%w; the fields are %s", err, strings.Join(fields, ", "))
+	hint := cmp.Or(near.Question(name, fields), "; the fields are "+strings.Join(fields, ", "))
+	return fmt.Errorf("%w%s", err, hint)
 }
 
 // requestProblem returns an error without the index of the request, which is always 0.
