@@ -54,7 +54,7 @@ func listen(address string, log *slog.Logger, own ...prometheus.Collector) (*Hea
 // Address returns the address of the listener, as host:port.
 func (h *Health) Address() string { return h.listener.Addr().String() }
 
-// Serve serves until close is called. When ctx is done the process is no longer ready.
+// Serve serves until close is called, and logs where. When ctx is done the process is no longer ready.
 func (h *Health) Serve(ctx context.Context, live, ready probe) {
 	h.server = &http.Server{
 		Handler: h.handler(ctx, live, ready), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
@@ -62,6 +62,7 @@ func (h *Health) Serve(ctx context.Context, live, ready probe) {
 	}
 	h.served = make(chan error, 1)
 	go func() { h.served <- h.server.Serve(h.listener) }()
+	h.log.Info("serving health and metrics", "address", h.Address())
 }
 
 func (h *Health) handler(ctx context.Context, live, ready probe) http.Handler {

@@ -87,7 +87,6 @@ func (p pipe) run(ctx context.Context, a *cli.App) (err error) {
 	}
 	if s.service != nil {
 		s.service.Serve(ctx, func(context.Context) error { return e.Healthy() }, s.check)
-		s.log.Info("serving health and metrics", "address", s.service.Address())
 	}
 	summary, err := s.run(ctx, e, f.grace)
 	if err == nil && places.one != nil {

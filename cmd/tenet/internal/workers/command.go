@@ -215,7 +215,6 @@ func (s *service) run(ctx context.Context) (err error) {
 	}
 	if watch.Health != nil {
 		watch.Health.Serve(ctx, monitor.Alive, func(context.Context) error { return w.Healthy(monitor.Silence) })
-		s.log.Info("serving health and metrics", "address", watch.Health.Address())
 	}
 	s.queues.attach(w)
 	s.log.Info("working", "worker", w.Name(), "queues", listQueues(s.queues.now()))
