@@ -42,8 +42,11 @@ type pipe struct {
 // run runs "tenet consume" or "tenet produce" after its flags are parsed.
 func (p pipe) run(ctx context.Context, a *cli.App) (err error) {
 	f := p.pipelineFlags
+	if f.document.Path == "" {
+		return cli.Usagef("no document given; name it with --policy FILE")
+	}
 	log, changes := a.Logger(overProgress(a), f.verbose), &recording.Changes{}
-	provider, set, err := f.follow(ctx, a, log, changes)
+	provider, set, err := a.FollowDocument(ctx, f.document, log, changes.Record)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/monitor"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
-	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
@@ -68,14 +67,6 @@ func excerpt(text string) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + "…"
-}
-
-// follow returns the document of --policy, and the provider that follows its file.
-func (f *pipelineFlags) follow(ctx context.Context, a *cli.App, log *slog.Logger, changes *recording.Changes) (policy.Provider, *policy.Set, error) {
-	if f.document.Path == "" {
-		return nil, nil, cli.Usagef("no document given; name it with --policy FILE")
-	}
-	return a.FollowDocument(ctx, f.document, log, changes.Record)
 }
 
 // unnamed returns the failure for a pipeline that the document does not have.
