@@ -114,11 +114,7 @@ func openAuditLog(ctx context.Context, a *cli.App, text string) (*AuditLog, erro
 	if err != nil {
 		return nil, err
 	}
-	source, ok := s.Audit.(audit.Source)
-	if !ok {
-		return nil, errors.Join(cli.Usagef("%s:…: this store has no audit log that can be read", at.scheme), s.Close())
-	}
-	return &AuditLog{Source: source, Name: "the log", Heads: s.Audit.Heads, close: s.Close}, nil
+	return &AuditLog{Source: s.Audit, Name: "the log", Heads: s.Audit.Heads, close: s.Close}, nil
 }
 
 func fileLog(path string) *AuditLog {

@@ -69,5 +69,5 @@ func serverLog(c *client.Client) *AuditLog {
 
 // serverRecords are the idempotency records of a server, which records changes itself.
 func serverRecords(c *client.Client) *RecordStore {
-	return &RecordStore{records: c.Records(), Recorded: true, Close: func() error { return nil }}
+	return &RecordStore{records: c.Records(), Close: func() error { return nil }}
 }

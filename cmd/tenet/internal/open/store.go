@@ -43,9 +43,8 @@ type JobStore interface {
 // RecordStore stores idempotency records, and an audit log of their changes.
 type RecordStore struct {
 	records
-	Audit    audit.Sink // nil if the changes are Recorded
-	Recorded bool       // by the server that makes them
-	Close    func() error
+	Audit AuditStore // nil for a server, which records the changes that it makes
+	Close func() error
 }
 
 type records interface {

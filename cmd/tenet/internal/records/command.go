@@ -94,19 +94,14 @@ type change struct {
 // recorded applies a change after recording it in the log of --audit or else in the store's own.
 func (f *recordTarget) recorded(ctx context.Context, a *cli.App, s *open.RecordStore, c change) (err error) {
 	var log *audit.Log
-	closeLog := func() error { return nil }
+	var closeLog func() error
 	switch {
-	case f.audit == "" && s.Recorded:
-		if err = c.apply(); errors.Is(err, idempotency.ErrFenced) {
-			err = cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", c.IdempotencyKey))
-		}
-		return err
 	case f.audit != "":
 		log, closeLog, err = open.Log(ctx, a, f.audit)
-	case s.Audit != nil:
-		log, closeLog, err = open.LogOn(ctx, a, s.Audit, s.Audit.Close)
+	case s.Audit == nil:
+		return c.conflict(c.apply())
 	default:
-		return cli.Usagef("this store has no audit log; name one with --audit")
+		log, closeLog, err = open.LogOn(ctx, a, s.Audit, s.Audit.Close)
 	}
 	if err != nil {
 		return err
@@ -119,8 +114,15 @@ func (f *recordTarget) recorded(ctx context.Context, a *cli.App, s *open.RecordS
 	if !errors.Is(err, idempotency.ErrFenced) {
 		return err
 	}
-	err = cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", c.IdempotencyKey))
-	return errors.Join(err, recording.Record(ctx, log, operation.Refused(c.Operation, operation.FencedRecord)))
+	return errors.Join(c.conflict(err), recording.Record(ctx, log, operation.Refused(c.Operation, operation.FencedRecord)))
+}
+
+// conflict explains a change that was refused because the record has changed. Other errors it returns as they are.
+func (c change) conflict(err error) error {
+	if errors.Is(err, idempotency.ErrFenced) {
+		return cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", c.IdempotencyKey))
+	}
+	return err
 }
 
 func recordGetCommand(a *cli.App) *cobra.Command {
