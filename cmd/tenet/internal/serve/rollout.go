@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"io"
 	"strconv"
@@ -11,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
-	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
@@ -111,28 +111,20 @@ func writeRollout(w io.Writer, name string, r *policystore.Rollout) {
 
 func changeRolloutCommand(a *cli.App, action client.RolloutAction, short string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: string(action) + " NAME", Short: short, Args: cobra.ExactArgs(1),
+		Use: string(action) + " NAME", Short: short,
 		Long:    short + ".\n\nExits with 7 if the document has no rollout in a state that allows it.",
 		Example: "  tenet policy rollout " + string(action) + " mail",
 	}
-	open.ServerFlags(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "show the rollout without changing it")
-	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
-		d, err := target(cmd.Context(), args...)
-		if err != nil {
-			return err
-		}
+	var shown *policystore.Rollout
+	return showCommand(a, cmd, func(d *client.Documents, ctx context.Context, name string) (any, error) {
 		if *dryRun {
-			status, err := d.Rollout(cmd.Context(), args[0])
-			if err != nil {
-				return missing(args[0], err)
-			}
-			return a.Print(form, status, func(w io.Writer) { writeRollout(w, args[0], &status.Rollout) })
+			status, err := d.Rollout(ctx, name)
+			shown = &status.Rollout
+			return status, err
 		}
-		state, err := d.ChangeRollout(cmd.Context(), args[0], action)
-		if err != nil {
-			return missing(args[0], err)
-		}
-		return a.Print(form, state, func(w io.Writer) { writeRollout(w, args[0], state.Rollout) })
-	})
+		state, err := d.ChangeRollout(ctx, name, action)
+		shown = state.Rollout
+		return state, err
+	}, func(w io.Writer, name string, _ any) { writeRollout(w, name, shown) })
 }
