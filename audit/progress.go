@@ -87,9 +87,7 @@ func (p *progress) take(o *observe.Event) (group []*observe.Event, ended, denied
 			}
 		}
 	}
-	if w.ran > total { // hedges
-		total = w.ran
-	}
+	total = max(total, w.ran) // hedges
 	w.ended = nil
 	if d.Verdict.Action != decision.Retry || d.State.Surface == policy.SurfaceJob { // a job's next attempt may be much later, or in another process
 		p.forget(o.Work.ID)

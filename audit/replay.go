@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
@@ -321,7 +320,7 @@ func describeOutcome(o classify.Outcome) string {
 	if o.Pushback > 0 {
 		parts = append(parts, "pushback "+o.Pushback.String())
 	}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
+	return join(parts...)
 }
 
 func describeVerdict(v decision.Verdict) string {

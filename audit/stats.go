@@ -69,7 +69,7 @@ func Statistics(ctx context.Context, s Source, o Spill) (*StatsReport, error) {
 		Lines: total.lines, Unreadable: total.unreadable, Duplicates: total.duplicates,
 		From: all.from, To: all.to, Lost: all.lost, Categories: []CategoryStats{},
 	}
-	sum := &tally{}
+	sum := newTally()
 	byName := func(a, b row) int { return cmp.Or(cmp.Compare(a.category, b.category), cmp.Compare(a.step, b.step)) }
 	for _, name := range slices.SortedFunc(maps.Keys(all.rows), byName) {
 		c := all.rows[name]
@@ -89,7 +89,7 @@ func count(ctx context.Context, s Source, o Spill, name func(*Event) row) (all *
 	if err != nil {
 		return nil, read, err
 	}
-	counters, err := visitWorks(ctx, w, func() *counter { return &counter{name: name} }, (*counter).work)
+	counters, err := visitWorks(ctx, w, func() *counter { return &counter{name: name, rows: map[row]*tally{}} }, (*counter).work)
 	if err != nil {
 		return nil, read, err
 	}
@@ -143,6 +143,8 @@ type tally struct {
 	tries   uint64           // attempts without hedges
 	minutes map[int64]uint64 // retries by minute since 1970
 }
+
+func newTally() *tally { return &tally{minutes: map[int64]uint64{}} }
 
 func (c *counter) work(events []Event) {
 	last := &events[len(events)-1]
@@ -280,10 +282,7 @@ func (c *counter) tally(e *Event) *tally { return c.tallyOf(c.name(e)) }
 func (c *counter) tallyOf(r row) *tally {
 	t := c.rows[r]
 	if t == nil {
-		t = &tally{minutes: map[int64]uint64{}}
-		if c.rows == nil {
-			c.rows = map[row]*tally{}
-		}
+		t = newTally()
 		c.rows[r] = t
 	}
 	return t
@@ -343,9 +342,6 @@ func (t *tally) merge(part *tally) {
 	s.Waiting.add(time.Duration(p.Waiting))
 	s.MaxDelay = max(s.MaxDelay, p.MaxDelay)
 	t.tries += part.tries
-	if t.minutes == nil {
-		t.minutes = map[int64]uint64{}
-	}
 	for minute, n := range part.minutes {
 		t.minutes[minute] += n
 	}
