@@ -81,7 +81,7 @@ func (s *simulator) alternative(x *step) *Alternative {
 	v := s.verdict(x, p, 0)
 	a := &Alternative{
 		Revision: s.set.Revision(), Decision: v.Action.String(), Reason: string(v.Reason), Wait: Seconds(v.Delay),
-		Same: v.Action == x.verdict.Action && v.Reason == x.verdict.Reason && v.Delay == x.verdict.Delay,
+		Same: ComparedDecision{Recorded: x.verdict, Now: v}.Same(),
 	}
 	if v.Action == decision.Retry {
 		a.Range = rangeOf(p, x.e.stateAttempt())

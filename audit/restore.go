@@ -83,17 +83,12 @@ func (e *Event) stateAttempt() int { return min(e.StateNumber, mostStateAttempt)
 // Verdict returns the recorded decision.
 func (e *Event) Verdict() (decision.Verdict, error) {
 	v := decision.Verdict{Delay: e.DelayNS.Duration(), Reason: e.Reason, External: e.External}
-	switch e.Decision {
-	case decision.Done.String():
-		v.Action = decision.Done
-	case decision.Retry.String():
-		v.Action = decision.Retry
-	case decision.Stop.String():
-		v.Action = decision.Stop
-	default:
-		return v, fmt.Errorf("audit: decision: %q is not done, retry or stop", e.Decision)
+	for _, v.Action = range []decision.Action{decision.Done, decision.Retry, decision.Stop} {
+		if v.Action.String() == e.Decision {
+			return v, nil
+		}
 	}
-	return v, nil
+	return v, fmt.Errorf("audit: decision: %q is not done, retry or stop", e.Decision)
 }
 
 // Elapsed returns the time from the start of the work to the event.
