@@ -121,16 +121,22 @@ func nearFlags(cmd *cobra.Command, name string) string {
 	if len(name) < 2 {
 		return ""
 	}
-	// cobra can only suggest commands, so each flag becomes a command here.
-	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
-			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+			names = append(names, f.Name)
 		}
 	})
-	near := names.SuggestionsFor(name)
-	slices.Sort(near)
-	return DidYouMean(near, "--")
+	return DidYouMean(Near(name, names), "--")
+}
+
+// Near returns the names that are close to an unknown one.
+func Near(name string, names []string) []string {
+	all := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra can only suggest commands
+	for _, n := range names {
+		all.AddCommand(&cobra.Command{Use: n, Run: func(*cobra.Command, []string) {}})
+	}
+	return slices.Sorted(slices.Values(all.SuggestionsFor(name)))
 }
 
 // DidYouMean formats suggestions for an error. Without names it returns "".

@@ -16,6 +16,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
@@ -149,14 +150,11 @@ func knownQueue(ctx context.Context, s open.JobStore, name string) error {
 	if err != nil {
 		return err
 	}
-	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra suggests similar names
-	for _, q := range list {
-		if q.Queue == name {
-			return nil
-		}
-		names.AddCommand(&cobra.Command{Use: q.Queue, Run: func(*cobra.Command, []string) {}})
+	names := lists.Map(list, func(q queueJSON) string { return q.Queue })
+	if slices.Contains(names, name) {
+		return nil
 	}
-	return cli.Fail(cli.ExitNotFound, fmt.Errorf("queue %q: the store has no such queue%s", name, cli.DidYouMean(names.SuggestionsFor(name), "")))
+	return cli.Fail(cli.ExitNotFound, fmt.Errorf("queue %q: the store has no such queue%s", name, cli.DidYouMean(cli.Near(name, names), "")))
 }
 
 // queueCommand adds to cmd the flags and the run function that store a queue's state. Unless create is set, the queue must be known.
