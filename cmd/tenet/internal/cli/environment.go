@@ -26,9 +26,7 @@ const explicit = "tenet_explicit"
 // ExplicitFlags marks flags of a command as explicit.
 func ExplicitFlags(cmd *cobra.Command, names ...string) {
 	for _, name := range names {
-		if f := cmd.Flags().Lookup(name); f != nil {
-			_ = cmd.Flags().SetAnnotation(name, explicit, []string{"true"}) // the flag exists
-		}
+		_ = cmd.Flags().SetAnnotation(name, explicit, []string{"true"}) // the flag exists
 	}
 }
 
