@@ -15,13 +15,6 @@ import (
 	"github.com/tenetdev/tenet/server/api"
 )
 
-// foundJSON is what "jobs search" prints.
-type foundJSON struct {
-	Jobs      []api.Job `json:"jobs"`                // newest first
-	Next      string    `json:"next,omitempty"`      // continues the search, as --below
-	Unindexed []string  `json:"unindexed,omitempty"` // fields that were compared job by job
-}
-
 func searchCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "search FILTER", Short: "Find jobs, newest first", Args: cobra.MinimumNArgs(1),
@@ -58,7 +51,7 @@ pass that ID to --below to go on.`,
 				return err
 			}
 			shown := lists.Map(found.Jobs, func(r *job.Record) api.Job { return NewJSON(hidden.hide(r), nil) })
-			out := foundJSON{Jobs: shown, Next: found.Next, Unindexed: found.Unindexed}
+			out := api.JobFound{Jobs: shown, Next: found.Next, Unindexed: found.Unindexed}
 			tellHowFar(a, found, q.Limit)
 			return a.Print(form, out, func(w io.Writer) { writeTable(w, out.Jobs) })
 		})
