@@ -108,12 +108,12 @@ func whatIf(ctx context.Context, a *cli.App, log *open.AuditLog, r open.Document
 }
 
 func writeWhatIf(w io.Writer, r *audit.WhatIfReport) {
-	rows := slices.Concat(r.Categories, []audit.WhatIfCategory{r.Total})
-	left := len(rows)
+	total := r.Total
+	total.Category = totalName
+	rows := append(slices.Clone(r.Categories), total)
 	cli.Table(w, "CATEGORY\tCALLS\tSAME\tSUCCEED EARLIER\tLATER\tFAIL EARLIER\tLATER\tLOST\tCANNOT KNOW\tATTEMPTS\tWAITING", rows, func(c audit.WhatIfCategory) []any {
-		left--
 		return []any{
-			categoryName(c.Category, left == 0), c.Works, c.Same, c.SucceededEarlier, c.SucceededLater, c.FailedEarlier, c.FailedLater,
+			cmp.Or(c.Category, otherName), c.Works, c.Same, c.SucceededEarlier, c.SucceededLater, c.FailedEarlier, c.FailedLater,
 			c.LostSuccesses, c.CannotKnow, fmt.Sprintf("%d → %d", c.Before.Attempts, c.After.Attempts),
 			fmt.Sprintf("%s → %s", cli.Brief(time.Duration(c.Before.Waiting)), cli.Brief(time.Duration(c.After.Waiting))),
 		}
@@ -166,7 +166,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 				return log.NoEvents(report.Lines)
 			}
 			for _, f := range r.Alerts {
-				a.Say(slog.LevelError, a.Paint(a.Stderr, cli.Red, "alert:"), "%s: %s is %s", f.Alert, rowName(f.Category, f.Step, f.Category == "" && f.Step == ""), figure(&f.Value))
+				a.Say(slog.LevelError, a.Paint(a.Stderr, cli.Red, "alert:"), "%s: %s is %s", f.Alert, rowName(f.Category, f.Step, totalName), figure(&f.Value))
 			}
 			if len(r.Alerts) > 0 {
 				return cli.Exit(cli.ExitThreshold)
@@ -177,13 +177,13 @@ retries, hedges, mean_delay and max_delay (durations).`,
 }
 
 func writeStats(w io.Writer, r *audit.StatsReport) {
-	rows := slices.Concat(r.Categories, []audit.CategoryStats{r.Total})
-	left := len(rows)
+	total := r.Total
+	total.Category = totalName
+	rows := append(slices.Clone(r.Categories), total)
 	cli.Table(w, "CATEGORY\tCALLS\tSUCCEEDED\tFAILED\tUNFINISHED\tSUCCESS RATE\tATTEMPTS\tAVERAGE\tAMPLIFICATION\tMEAN DELAY\tMAX DELAY\tRETRIES/MIN MAX\tMEAN", rows,
 		func(c audit.CategoryStats) []any {
-			left--
 			return []any{
-				rowName(c.Category, c.Step, left == 0), c.Calls, c.Succeeded, c.Failed, c.Unfinished, figure(c.SuccessRate), c.Attempts,
+				rowName(c.Category, c.Step, otherName), c.Calls, c.Succeeded, c.Failed, c.Unfinished, figure(c.SuccessRate), c.Attempts,
 				figure(c.AverageAttempts), figure(c.Amplification), cli.Brief(time.Duration(c.MeanDelay)), cli.Brief(time.Duration(c.MaxDelay)),
 				c.MaxRate, figure(&c.MeanRate),
 			}
@@ -196,26 +196,21 @@ func writeStats(w io.Writer, r *audit.StatsReport) {
 	}
 }
 
-// rowName returns the category of a row, with the step if it belongs to a pipeline.
-func rowName(code, step string, total bool) string {
+// The names of rows without a category.
+const (
+	totalName = "total"
+	otherName = "(none)"
+)
+
+// rowName returns the category of a row, with the step if it belongs to a pipeline, or none for a row without either.
+func rowName(code, step, none string) string {
 	switch {
 	case step == "":
-		return categoryName(code, total)
+		return cmp.Or(code, none)
 	case code == "":
 		return step
 	}
 	return code + " " + step
-}
-
-// categoryName returns the name of a category in tables.
-func categoryName(code string, total bool) string {
-	switch {
-	case total:
-		return "total"
-	case code == "":
-		return "(none)"
-	}
-	return code
 }
 
 // figure formats a number with four digits.
