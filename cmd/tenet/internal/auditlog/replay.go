@@ -51,10 +51,7 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 					return err
 				}
 				err = a.Print(form, r, func(w io.Writer) { writeWhatIf(w, r) })
-				if err == nil && r.Lines > 0 && r.Unreadable == r.Lines {
-					err = log.NoEvents(r.Lines)
-				}
-				return err
+				return cmp.Or(err, log.CheckLines(r.Lines, r.Unreadable))
 			}
 			r, err := audit.Replay(cmd.Context(), log, audit.ReplayOptions{Limit: *limit})
 			if err != nil {
@@ -63,11 +60,12 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 			if err := a.Print(form, r, func(w io.Writer) { writeReplayed(a, w, r) }); err != nil {
 				return err
 			}
+			noEvents := log.CheckLines(r.Lines, r.Unreadable)
 			switch {
 			case r.Diverged > 0:
 				return cli.Exit(cli.ExitFailed)
-			case r.Lines > 0 && r.Unreadable == r.Lines:
-				return log.NoEvents(r.Lines)
+			case noEvents != nil:
+				return noEvents
 			case r.CannotReplay.Total()+r.Unreadable > 0 && !*partial:
 				return cli.Fail(cli.ExitFailed, fmt.Errorf("%s: %d of %d calls and jobs cannot be replayed, and %s could not be read; --allow-partial accepts that",
 					log.Name, r.CannotReplay.Total(), r.Works, cli.Count(r.Unreadable, "line")))
@@ -162,8 +160,8 @@ retries, hedges, mean_delay and max_delay (durations).`,
 			if err := a.Print(form, r, func(w io.Writer) { writeStats(w, report) }); err != nil {
 				return err
 			}
-			if report.Lines > 0 && report.Unreadable == report.Lines {
-				return log.NoEvents(report.Lines)
+			if err := log.CheckLines(report.Lines, report.Unreadable); err != nil {
+				return err
 			}
 			for _, f := range r.Alerts {
 				a.Say(slog.LevelError, a.Paint(a.Stderr, cli.Red, "alert:"), "%s: %s is %s", f.Alert, rowName(f.Category, f.Step, totalName), figure(&f.Value))

@@ -54,9 +54,9 @@ Exit code 1: the log has faults.`,
 			if err := a.Print(form, v, func(w io.Writer) { writeVerified(a, w, &v) }); err != nil {
 				return err
 			}
-			switch {
-			case r.Lines > 0 && r.Events+r.Duplicates == 0:
-				return log.NoEvents(r.Lines)
+			switch err := log.CheckLines(r.Lines, r.Lines-r.Events-r.Duplicates); {
+			case err != nil:
+				return err
 			case !r.Intact():
 				return cli.Exit(cli.ExitFailed)
 			}
@@ -87,7 +87,11 @@ func (f *verifyFlags) options(ctx context.Context, a *cli.App) (o audit.VerifyOp
 		if h != cli.StandardInput && cli.Missing(h) {
 			return o, cli.Fail(cli.ExitNotFound, fmt.Errorf("--head %s: no such file, and not a hash: 64 hexadecimal digits, in lower case", h))
 		}
-		list, err := readHeads(ctx, a, h, key)
+		text, err := a.ReadFile(ctx, h)
+		if err != nil {
+			return o, err
+		}
+		list, err := headsIn(h, text, key)
 		if err != nil {
 			return o, err
 		}
@@ -111,14 +115,6 @@ func headsBefore(ctx context.Context, a *cli.App, file string, key ed25519.Publi
 	}
 	if key == nil && json.Unmarshal(text, &saved) == nil && saved.Segment > 0 {
 		return saved.Heads, nil
-	}
-	return headsIn(file, text, key)
-}
-
-func readHeads(ctx context.Context, a *cli.App, file string, key ed25519.PublicKey) ([]audit.Head, error) {
-	text, err := a.ReadFile(ctx, file)
-	if err != nil {
-		return nil, err
 	}
 	return headsIn(file, text, key)
 }

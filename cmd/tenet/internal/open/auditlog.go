@@ -29,8 +29,11 @@ type AuditLog struct {
 	lines    int               // lines read so far
 }
 
-// NoEvents returns the failure for a log without any event.
-func (l *AuditLog) NoEvents(lines int) error {
+// CheckLines returns the failure for a log of which no line is an event, given how many it has and how many are not.
+func (l *AuditLog) CheckLines(lines, unreadable int) error {
+	if lines == 0 || unreadable < lines {
+		return nil
+	}
 	return cli.Fail(cli.ExitFailed, fmt.Errorf("%s: none of its %d lines is an intact event; name a log that --audit has written", l.Name, lines))
 }
 

@@ -58,10 +58,10 @@ the record cannot know is counted: see tenet audit replay --what-if.`,
 		if *log != "" {
 			err = open.WithAuditLog(cmd.Context(), a, *log, func(log *open.AuditLog) (err error) {
 				out.Recorded, err = audit.WhatIf(cmd.Context(), log, documents[1].Set, audit.ReplayOptions{Limit: *limit})
-				if err == nil && out.Recorded.Lines > 0 && out.Recorded.Unreadable == out.Recorded.Lines {
-					err = log.NoEvents(out.Recorded.Lines)
+				if err != nil {
+					return err
 				}
-				return err
+				return log.CheckLines(out.Recorded.Lines, out.Recorded.Unreadable)
 			})
 			if err != nil {
 				return err
