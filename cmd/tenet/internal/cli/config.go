@@ -171,28 +171,22 @@ func (c *config) section(cmd *cobra.Command, path []string, n *yaml.Node) {
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		below := append(slices.Clone(path), key.Value)
-		if value.Kind == yaml.MappingNode {
-			if sub := child(cmd, key.Value); sub != nil {
-				c.section(sub, below, value)
-			} else {
-				c.fault(key, fmt.Sprintf("%q is not a command of %q%s", key.Value, cmd.CommandPath(), DidYouMean(cmd.SuggestionsFor(key.Value), "")))
-			}
-			continue
-		}
-		if !hasFlag(cmd, key.Value) {
-			if child(cmd, key.Value) != nil {
-				c.fault(value, fmt.Sprintf("%s: expected the flags of the command and their values, as in {color: never}", key.Value))
-				continue
-			}
+		sub, isSection := child(cmd, key.Value), value.Kind == yaml.MappingNode
+		text, plain := scalar(value)
+		switch {
+		case isSection && sub != nil:
+			c.section(sub, below, value)
+		case isSection:
+			c.fault(key, fmt.Sprintf("%q is not a command of %q%s", key.Value, cmd.CommandPath(), DidYouMean(cmd.SuggestionsFor(key.Value), "")))
+		case !hasFlag(cmd, key.Value) && sub != nil:
+			c.fault(value, fmt.Sprintf("%s: expected the flags of the command and their values, as in {color: never}", key.Value))
+		case !hasFlag(cmd, key.Value):
 			c.fault(key, fmt.Sprintf("%q is not a flag of %q or of its commands", key.Value, cmd.CommandPath()))
-			continue
-		}
-		text, ok := scalar(value)
-		if !ok {
+		case !plain:
 			c.fault(value, key.Value+": expected a plain value or a list of them")
-			continue
+		default:
+			c.settings[strings.Join(below, " ")] = setting{text, c.place(value)}
 		}
-		c.settings[strings.Join(below, " ")] = setting{text, c.place(value)}
 	}
 }
 
