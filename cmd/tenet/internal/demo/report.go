@@ -116,11 +116,13 @@ func newReport(ctx context.Context, o Options, run ending) (Report, error) {
 // records returns all jobs by their unique keys, which are the deliveries' IDs.
 func records(ctx context.Context, s open.JobStore) (map[string]*job.Record, error) {
 	found := map[string]*job.Record{}
-	err := jobs.EachJob(ctx, s, jobs.Range{}, func(r *job.Record) bool {
+	for r, err := range jobs.All(ctx, s, job.Filter{}, "") {
+		if err != nil {
+			return nil, err
+		}
 		found[r.UniqueKey] = r
-		return true
-	})
-	return found, err
+	}
+	return found, nil
 }
 
 // boundOf returns the bound of jobs under the given keys, one for each job, or nil if they share no retry ratio. Each of the

@@ -37,8 +37,11 @@ numbers, hexadecimal strings, UUIDs and quoted texts count as one.`,
 				return jobs.Print(cmd.Context(), a, s, jobs.Listing{Filter: f, Hidden: hidden, After: *after, Limit: *limit, Form: form})
 			}
 			groups := errorGroups{}
-			if err := jobs.EachJob(cmd.Context(), s, jobs.Range{Filter: f, After: *after}, func(r *job.Record) bool { groups.add(r); return true }); err != nil {
-				return err
+			for r, err := range jobs.All(cmd.Context(), s, f, *after) {
+				if err != nil {
+					return err
+				}
+				groups.add(r)
 			}
 			list := groups.list()
 			return a.Print(form, list, cli.AsTable("COUNT\tFIRST SEEN\tLAST SEEN\tSAMPLE\tERROR", list, func(g errorGroup) []any {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -45,24 +46,10 @@ func Command(a *cli.App) *cobra.Command {
 // PageSize is the number of jobs read from the store at a time.
 const PageSize = 1000
 
-// Range selects the jobs that match a filter and come after an ID, if that is not empty.
-type Range struct {
-	Filter job.Filter
-	After  string
-}
-
-// EachJob calls f with the jobs of a range, by ID, until f returns false.
-func EachJob(ctx context.Context, s open.JobStore, of Range, f func(*job.Record) bool) error {
-	page := func(after string, limit int) ([]*job.Record, error) { return s.List(ctx, of.Filter, after, limit) }
-	for r, err := range paging.All(of.After, PageSize, page, func(r *job.Record) string { return r.ID }) {
-		if err != nil {
-			return err
-		}
-		if !f(r) {
-			return nil
-		}
-	}
-	return nil
+// All yields the jobs that match a filter, by ID, and come after an ID, if that is not empty. An error is yielded last.
+func All(ctx context.Context, s open.JobStore, f job.Filter, after string) iter.Seq2[*job.Record, error] {
+	page := func(after string, limit int) ([]*job.Record, error) { return s.List(ctx, f, after, limit) }
+	return paging.All(after, PageSize, page, func(r *job.Record) string { return r.ID })
 }
 
 func listCommand(a *cli.App) *cobra.Command {
@@ -111,28 +98,32 @@ func Print(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 	case l.Form == cli.FormJSONL:
 		return printLines(ctx, a, s, l)
 	}
-	err := EachJob(ctx, s, Range{l.Filter, l.After}, func(r *job.Record) bool {
-		list = append(list, NewJSON(l.Hidden.hide(r), nil))
-		return len(list) != l.Limit
-	})
-	if err != nil {
-		return err
+	for r, err := range All(ctx, s, l.Filter, l.After) {
+		if err != nil {
+			return err
+		}
+		if list = append(list, NewJSON(l.Hidden.hide(r), nil)); len(list) == l.Limit {
+			break
+		}
 	}
 	return a.Print(l.Form, list, func(w io.Writer) { writeTable(w, list) })
 }
 
 // printLines prints each job as it is read: millions of them do not fit into memory.
-func printLines(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
+func printLines(ctx context.Context, a *cli.App, s open.JobStore, l Listing) (err error) {
 	out := bufio.NewWriter(a.Stdout)
+	defer func() { err = cmp.Or(err, out.Flush()) }()
 	lines := cli.Lines(out)
 	n := 0
-	var failed error
-	err := EachJob(ctx, s, Range{l.Filter, l.After}, func(r *job.Record) bool {
-		failed = lines.Encode(NewJSON(l.Hidden.hide(r), nil))
-		n++
-		return failed == nil && n != l.Limit
-	})
-	return cmp.Or(err, failed, out.Flush())
+	for r, err := range All(ctx, s, l.Filter, l.After) {
+		if err == nil {
+			err = lines.Encode(NewJSON(l.Hidden.hide(r), nil))
+		}
+		if n++; err != nil || n == l.Limit {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeTable prints a line for each job.

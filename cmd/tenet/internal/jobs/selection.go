@@ -48,8 +48,11 @@ func (b *Bulk) Confirm(ctx context.Context, a *cli.App, n int) error {
 // returns to its state meanwhile must not be changed twice.
 func (b *Bulk) Run(ctx context.Context, a *cli.App, s open.JobStore) error {
 	var ids []string
-	if err := EachJob(ctx, s, Range{Filter: b.Filter}, func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
-		return err
+	for r, err := range All(ctx, s, b.Filter, "") {
+		if err != nil {
+			return err
+		}
+		ids = append(ids, r.ID)
 	}
 	for _, id := range b.Filter.IDs {
 		if b.AllIDs && !slices.Contains(ids, id) {
@@ -171,17 +174,16 @@ func outcomes(ctx context.Context, s open.JobStore, ids []string, waits bool) (m
 		var running []string
 		ended := map[string]int{}
 		for chunk := range slices.Chunk(ids, PageSize) {
-			err := EachJob(ctx, s, Range{Filter: job.Filter{IDs: chunk, States: others}}, func(r *job.Record) bool {
-				if r.State == job.Running {
+			for r, err := range All(ctx, s, job.Filter{IDs: chunk, States: others}, "") {
+				switch {
+				case err != nil:
+					count(cancelPending, len(ids))
+					return counts, err
+				case r.State == job.Running:
 					running = append(running, r.ID)
-				} else {
+				default:
 					ended[string(r.State)]++
 				}
-				return true
-			})
-			if err != nil {
-				count(cancelPending, len(ids))
-				return counts, err
 			}
 		}
 		for state, n := range ended {
