@@ -202,14 +202,12 @@ func outcomes(ctx context.Context, s open.JobStore, ids []string, waits bool) (m
 
 // write prints how many jobs were changed, and the outcomes of the others.
 func (r *selectionResult) write(w io.Writer, b *Bulk) {
-	pending, ended := r.Outcomes[cancelPending], 0
-	for _, state := range job.States() {
-		if state != job.Cancelled {
-			ended += r.Outcomes[string(state)]
-		}
+	done := r.Changed
+	if r.Outcomes != nil {
+		done = r.Outcomes[string(job.Cancelled)]
 	}
-	cli.Fprintf(w, "%s %s\n", cli.Count(r.Changed-pending-ended, b.Noun), b.Done)
-	if pending > 0 {
+	cli.Fprintf(w, "%s %s\n", cli.Count(done, b.Noun), b.Done)
+	if pending := r.Outcomes[cancelPending]; pending > 0 {
 		cli.Fprintf(w, "%s (--wait waits for the end)\n", cli.Plural(pending, "job pending: its worker was asked to cancel it", "jobs pending: their workers were asked to cancel them"))
 	}
 	for _, state := range job.States() {
