@@ -75,9 +75,7 @@ func (r *reader) sdk(o object, c *Converted) policy.Policy {
 	default:
 		r.fault(path, "%q is not legacy, standard or adaptive", mode)
 	}
-	attempts, attemptsPath := o.atLeastOne("max_attempts", p.Retry.MaxAttempts)
-	p.Retry.MaxAttempts = attempts
-	fit(r, attemptsPath, &p.Retry.MaxAttempts, policy.CallLimits().Attempts)
+	p.Retry.MaxAttempts = o.fitted("max_attempts", p.Retry.MaxAttempts, policy.CallLimits().Attempts)
 	p.Retry.Budget.Name = awsQuota
 	c.Budgets[awsQuota] = policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 0.071, Burst: 35} // 1/14 and 500/14, rounded down
 	r.remark(o.path, "the SDKs' retry quota of 500 tokens, of which a retry takes 14 and a success at once returns 1, is approximated by a burst of 35 retries and 0.071 retries a call; a retry after throttling takes 5")

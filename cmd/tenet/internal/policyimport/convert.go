@@ -374,6 +374,13 @@ func (o object) atLeastOne(name string, otherwise int) (n int, path string) {
 	return n, path
 }
 
+// fitted is atLeastOne within limits.
+func (o object) fitted(name string, otherwise int, limits policy.Range[int]) int {
+	n, path := o.atLeastOne(name, otherwise)
+	fit(o.r, path, &n, limits)
+	return n
+}
+
 // skip reports fields without an equivalent in policies.
 func (o object) skip(names ...string) { o.lose("has no equivalent and is left out", names...) }
 

@@ -209,9 +209,7 @@ func holder(path string) string { return path[:max(strings.LastIndexByte(path, '
 
 func r4jRetry(o object, p *policy.Policy) {
 	limits, r := policy.CallLimits(), &p.Retry
-	attempts, path := o.atLeastOne("maxAttempts", 3)
-	r.MaxAttempts = attempts
-	fit(o.r, path, &r.MaxAttempts, limits.Attempts)
+	r.MaxAttempts = o.fitted("maxAttempts", 3, limits.Attempts)
 	o.withoutWait()
 	exponential, _ := o.springFlag("enableExponentialBackoff")
 	randomized, _ := o.springFlag("enableRandomizedWait")
@@ -351,9 +349,7 @@ func (o object) timedWindow() bool {
 }
 
 func r4jBulkhead(o object, p *policy.Policy) {
-	n, path := o.atLeastOne("maxConcurrentCalls", 25)
-	p.Limit.Concurrency = n
-	fit(o.r, path, &p.Limit.Concurrency, counts)
+	p.Limit.Concurrency = o.fitted("maxConcurrentCalls", 25, counts)
 	wait := o.spring("maxWaitDuration", 0)
 	if p.Limit.Rate.Count == 0 {
 		p.Limit.MaxWait = wait
@@ -365,9 +361,7 @@ func r4jBulkhead(o object, p *policy.Policy) {
 
 func r4jRate(o object, p *policy.Policy) {
 	rate := policy.Rate{Per: o.springPositive("limitRefreshPeriod", 500*time.Nanosecond)}
-	n, path := o.atLeastOne("limitForPeriod", 50)
-	rate.Count = n
-	fit(o.r, path, &rate.Count, counts)
+	rate.Count = o.fitted("limitForPeriod", 50, counts)
 	fit(o.r, o.at("limitRefreshPeriod"), &rate.Per, policy.Range[time.Duration]{Min: time.Millisecond, Max: time.Hour})
 	rate.Burst = rate.Count
 	o.r.approximate(o.at("limitForPeriod"), "is approximated: attempts start at an even pace after a burst, where resilience4j refills all at once")
