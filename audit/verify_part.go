@@ -115,10 +115,7 @@ func ResumeVerification(state []byte) (*Verification, error) {
 	if err := json.Unmarshal(state, &saved); err != nil {
 		return nil, fmt.Errorf("audit: verify: not the state of a verification: %w", err)
 	}
-	f, err := newVerifier(VerifyOptions{})
-	if err != nil {
-		return nil, err
-	}
+	f, _ := newVerifier(VerifyOptions{}) // only heads are refused
 	f.lines, f.events, f.duplicates, f.suspects = saved.Lines, saved.Events, saved.Duplicates, saved.Suspects
 	for _, fault := range saved.Faults {
 		f.faults[fault.Kind] = fault
