@@ -59,30 +59,21 @@ The job has the fields of a job line except unique_key and run_at, which the tic
 	return cmd
 }
 
-// Read reads a file of periodic jobs. An empty path means that there are none.
+// Read reads a file of periodic jobs, and prints its faults to stderr. An empty path means that there are none.
 func Read(ctx context.Context, a *cli.App, path string) ([]job.Periodic, error) {
 	if path == "" {
 		return nil, nil
 	}
-	_, list, err := readPeriodic(ctx, a, path)
-	return list, err
-}
-
-// readPeriodic reads and checks a file, and returns its entries and their jobs.
-func readPeriodic(ctx context.Context, a *cli.App, path string) ([]periodicEntry, []job.Periodic, error) {
-	if path == "" {
-		return nil, nil, cli.Usagef("no file of periodic jobs given; name it with --file FILE")
-	}
 	text, err := a.ReadFile(ctx, path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	f := parsePeriodic(path, text)
 	if len(f.faults) > 0 {
 		a.PrintFaults(f.faults)
-		return nil, nil, cli.Exit(cli.ExitInvalid)
+		return nil, cli.Exit(cli.ExitInvalid)
 	}
-	return f.entries, f.jobs, nil
+	return f.jobs, nil
 }
 
 // periodic returns the job that an entry describes, and its problems by field.

@@ -23,10 +23,9 @@ import (
 
 // periodicFile reads a file of periodic jobs and collects its faults.
 type periodicFile struct {
-	path    string
-	entries []periodicEntry
-	jobs    []job.Periodic
-	faults  []policyfile.Fault
+	path   string
+	jobs   []job.Periodic
+	faults []policyfile.Fault
 }
 
 // yamlLine finds the line in an error of the YAML parser.
@@ -69,7 +68,7 @@ func (f *periodicFile) entry(path string, n *yaml.Node) {
 		return
 	}
 	p, problems := e.periodic()
-	if slices.ContainsFunc(f.entries, func(other periodicEntry) bool { return other.Name == e.Name }) {
+	if slices.ContainsFunc(f.jobs, func(other job.Periodic) bool { return other.Name == e.Name }) {
 		problems = append(problems, fmt.Sprintf("name: %q was used before", e.Name))
 	}
 	for _, problem := range problems {
@@ -82,7 +81,7 @@ func (f *periodicFile) entry(path string, n *yaml.Node) {
 		}
 		f.fault(at, where, problem)
 	}
-	f.entries, f.jobs = append(f.entries, e), append(f.jobs, p)
+	f.jobs = append(f.jobs, p)
 }
 
 var plainName = regexp.MustCompile(`^[a-z_]+$`)
@@ -190,7 +189,7 @@ func periodicCheckCommand(a *cli.App) *cobra.Command {
 			}
 			f := parsePeriodic(path, text)
 			a.PrintFaults(f.faults)
-			names := lists.Map(f.entries, func(e periodicEntry) string { return e.Name })
+			names := lists.Map(f.jobs, func(p job.Periodic) string { return p.Name })
 			r := periodicCheck{path, len(f.faults) == 0, names, lists.Map(f.faults, cli.FaultResultOf)}
 			results, invalid = append(results, r), invalid || !r.Valid
 		}
