@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -362,11 +363,7 @@ func awaitsPlace(ctx context.Context, s open.JobStore, queue string) bool {
 }
 
 func retention(f *workerFlags) map[job.State]time.Duration {
-	keep := map[job.State]time.Duration{}
-	for state, d := range map[job.State]time.Duration{job.Completed: f.keepCompleted, job.Dead: f.keepDead, job.Cancelled: f.keepCancelled} {
-		if d > 0 {
-			keep[state] = d
-		}
-	}
+	keep := map[job.State]time.Duration{job.Completed: f.keepCompleted, job.Dead: f.keepDead, job.Cancelled: f.keepCancelled}
+	maps.DeleteFunc(keep, func(_ job.State, d time.Duration) bool { return d == 0 })
 	return keep
 }
