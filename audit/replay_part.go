@@ -3,10 +3,8 @@ package audit
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -49,11 +47,10 @@ func readWorks(ctx context.Context, s Indexes, after string, b Bounds) (*Works, 
 	}
 	began := time.Now()
 	w := &Works{After: after}
-	var found [][]byte
-	var cursors []string
+	var found []worksLine
 	lines := &part{Source: s, after: after, b: b}
 	err := lines.Read(ctx, "", func(cursor string, line []byte) error {
-		found, cursors = append(found, bytes.Clone(line)), append(cursors, cursor)
+		found = append(found, worksLine{cursor, bytes.Clone(line)})
 		return nil
 	})
 	if err != nil {
@@ -66,7 +63,7 @@ func readWorks(ctx context.Context, s Indexes, after string, b Bounds) (*Works, 
 			w.Ended = false
 			break
 		}
-		if err := r.add(ctx, worksLine{cursors[i], line}); err != nil {
+		if err := r.add(ctx, line); err != nil {
 			return nil, err
 		}
 	}
@@ -165,14 +162,4 @@ func (w *Works) WhatIf(ctx context.Context, before *WhatIfReport, set *policy.Se
 	out.Categories = mergeCategories(slices.Concat(before.Categories, r.Categories))
 	out.addKeys(r)
 	return &out, nil
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (s *Seconds) UnmarshalJSON(text []byte) error {
-	var number float64
-	if err := json.Unmarshal(text, &number); err != nil {
-		return err
-	}
-	*s = Seconds(math.Round(min(number*float64(time.Second), math.MaxInt64-1024)))
-	return nil
 }

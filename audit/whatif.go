@@ -3,9 +3,11 @@ package audit
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -64,6 +66,16 @@ func (s *Seconds) add(delay time.Duration) { *s = Seconds(decision.Sum(time.Dura
 // MarshalJSON implements json.Marshaler.
 func (s Seconds) MarshalJSON() ([]byte, error) {
 	return appendNumber(nil, time.Duration(s).Seconds()), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Seconds) UnmarshalJSON(text []byte) error {
+	var number float64
+	if err := json.Unmarshal(text, &number); err != nil {
+		return err
+	}
+	*s = Seconds(math.Round(min(number*float64(time.Second), math.MaxInt64-1024)))
+	return nil
 }
 
 // WhatIf walks through the recorded attempts of every piece of work under the policies that set holds for its key, and reports
