@@ -39,9 +39,6 @@ func (q Query) Check() error {
 // mostSnapshots bounds the snapshots that are looked at for the policies of one piece of work.
 const mostSnapshots = 10_000
 
-// errFound ends a search.
-var errFound = errors.New("found")
-
 // workRecord is what a log holds of one piece of work.
 type workRecord struct {
 	events     []Event          // without duplicates, in the order of the log or its reverse
@@ -93,11 +90,11 @@ func findSnapshots(ctx context.Context, s Finder, revisions map[string]bool, f f
 			delete(revisions, e.PolicyRevision)
 		}
 		if looked++; len(revisions) == 0 || looked == mostSnapshots {
-			return errFound
+			return errEnough
 		}
 		return nil
 	})
-	if errors.Is(err, errFound) {
+	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err

@@ -146,9 +146,6 @@ func (o *outbox) run() {
 	}
 }
 
-// errEnd ends a reading of the file: what follows is not stored yet.
-var errEnd = errors.New("audit: end of the stored lines")
-
 // forward appends to the sink all stored lines that were not forwarded yet. The sink may begin a segment where the file began
 // one, because snapshots follow there.
 func (o *outbox) forward() error {
@@ -181,7 +178,7 @@ func (o *outbox) forward() error {
 			return err
 		}
 		if end.before(at) {
-			return errEnd
+			return errEnough // what follows is not stored yet
 		}
 		e, err := ParseLine(line)
 		if err != nil { // not written here: what is appended has been encoded by the log
@@ -201,7 +198,7 @@ func (o *outbox) forward() error {
 		}
 		return send()
 	})
-	if err != nil && !errors.Is(err, errEnd) {
+	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
 	if err := send(); err != nil {

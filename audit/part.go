@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -11,8 +10,6 @@ type Bounds struct {
 	Lines int           // that are read
 	Time  time.Duration // after which no further lines are read
 }
-
-var errPartEnds = errors.New("the part ends")
 
 // part is a source of the lines of another source from a cursor on, up to some bounds.
 type part struct {
@@ -28,7 +25,7 @@ func (p *part) Read(ctx context.Context, _ string, f func(cursor string, line []
 	err := p.Source.Read(ctx, p.after, func(cursor string, line []byte) error {
 		if p.b.Lines > 0 && lines == p.b.Lines || p.b.Time > 0 && lines%256 == 255 && time.Since(began) >= p.b.Time {
 			p.cut = true
-			return errPartEnds
+			return errEnough
 		}
 		if err := f(cursor, line); err != nil {
 			return err

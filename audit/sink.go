@@ -1,6 +1,9 @@
 package audit
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Entry is one event as it is stored: the canonical JSON (RFC 8785) of the event with its place in the chain, without a
 // line end, and the fields for a sink's indexes. Entries are read-only, and valid until the call that hands them over returns:
@@ -36,6 +39,9 @@ type Source interface {
 	// done. The cursor of a line is opaque, and valid for as long as the line is kept. The line is valid until f returns.
 	Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error
 }
+
+// errEnough ends a reading whose caller needs no more lines.
+var errEnough = errors.New("enough lines")
 
 // Head is the end of a chain.
 type Head struct {
