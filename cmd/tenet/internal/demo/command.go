@@ -2,7 +2,6 @@ package demo
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -15,7 +14,6 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/internal/lists"
-	"github.com/tenetdev/tenet/policyfile"
 )
 
 type demoFlags struct {
@@ -83,14 +81,6 @@ answers and a worker still runs, so that dead deliveries can be redriven.
 		f.deliveries = all[:f.n]
 		return deliver(cmd.Context(), a, f)
 	})
-}
-
-// document returns the document at path, or else the built-in one.
-func document(ctx context.Context, a *cli.App, path string) (*policyfile.Document, error) {
-	if path != "" {
-		return a.Load(ctx, path)
-	}
-	return policyfile.Parse("demo.yaml", []byte(Policy()), policyfile.Options{})
 }
 
 // countDone returns a function that draws a progress bar on a terminal, nil elsewhere, and one that removes it.

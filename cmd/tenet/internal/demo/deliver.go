@@ -47,7 +47,13 @@ func (s *auditSummary) good() bool {
 }
 
 func deliver(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
-	d, err := document(ctx, a, f.policy)
+	text := []byte(Policy())
+	if f.policy != "" {
+		if text, err = a.ReadFile(ctx, f.policy); err != nil {
+			return err
+		}
+	}
+	document, err := a.Parse(cmp.Or(f.policy, "demo.yaml"), text, nil)
 	if err != nil {
 		return err
 	}
@@ -60,7 +66,7 @@ func deliver(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
 	if err := open.CheckShared(f.store); err != nil { // the workers are other processes
 		return err
 	}
-	worker, err := workerCommand(ctx, a, f, folder)
+	worker, err := workerCommand(f, folder, text)
 	if err != nil {
 		return err
 	}
@@ -69,7 +75,7 @@ func deliver(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	o := Options{Seed: f.seed, Deliveries: f.deliveries, Store: all.Jobs, Worker: worker, Set: d.Set}
+	o := Options{Seed: f.seed, Deliveries: f.deliveries, Store: all.Jobs, Worker: worker, Set: document.Set}
 	if f.ui {
 		show, failure := showUI(ctx, a, f.listen, all)
 		if failure != nil {
@@ -127,20 +133,12 @@ func checkAudit(ctx context.Context, a *cli.App, url string) (s auditSummary, er
 	return s, err
 }
 
-// workerCommand returns a function that makes the commands of workers: this program, without the settings of this process.
-func workerCommand(ctx context.Context, a *cli.App, f *demoFlags, folder string) (func() *exec.Cmd, error) {
+// workerCommand returns a function that makes the commands of workers: this program, without the settings of this process. The folder
+// gets their document.
+func workerCommand(f *demoFlags, folder string, text []byte) (func() *exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
-	}
-	text := []byte(Policy())
-	if f.policy == cli.StandardInput {
-		return nil, cli.Usagef("--policy -: workers cannot read this process's stdin; write the document to a file")
-	}
-	if f.policy != "" {
-		if text, err = a.ReadFile(ctx, f.policy); err != nil {
-			return nil, err
-		}
 	}
 	document := filepath.Join(folder, "policy.yaml")
 	if err := os.WriteFile(document, text, 0o600); err != nil {
