@@ -62,33 +62,22 @@ their order through a retry; WAITING counts the jobs that wait for a place.`,
 	})
 }
 
-// line is a limit or one of its buckets in the table.
-type line struct {
-	limit api.Limit
-	key   string
-	use   job.BucketUse
-}
-
+// table prints each limit, and below it its buckets.
 func table(w io.Writer, list []api.Limit) {
-	var lines []line
+	var rows [][]any
 	for _, l := range list {
-		lines = append(lines, line{limit: l, use: job.BucketUse{Held: l.Use.Held, Waiting: l.Use.Waiting}})
+		of := "queue " + l.Queue
+		if l.Type != "" {
+			of = "type " + l.Type
+		}
+		rows = append(rows, []any{l.Name, cli.OneLine(of), l.Source, cli.OneLine(bound(l.InForce)), l.Use.Held, l.Use.Waiting})
 		for _, b := range l.Use.Fullest {
 			if b.Key != "" {
-				lines = append(lines, line{limit: l, key: b.Key, use: b})
+				rows = append(rows, []any{l.Name, cli.OneLine(b.Key), "", "", b.Held, b.Waiting})
 			}
 		}
 	}
-	cli.Table(w, "LIMIT\tOF\tSOURCE\tBOUND\tHELD\tWAITING", lines, func(x line) []any {
-		if x.key != "" {
-			return []any{x.limit.Name, cli.OneLine(x.key), "", "", x.use.Held, x.use.Waiting}
-		}
-		of := "queue " + x.limit.Queue
-		if x.limit.Type != "" {
-			of = "type " + x.limit.Type
-		}
-		return []any{x.limit.Name, cli.OneLine(of), x.limit.Source, cli.OneLine(bound(x.limit.InForce)), x.use.Held, x.use.Waiting}
-	})
+	cli.Table(w, "LIMIT\tOF\tSOURCE\tBOUND\tHELD\tWAITING", rows, func(cells []any) []any { return cells })
 }
 
 // bound describes the values of a limit.
