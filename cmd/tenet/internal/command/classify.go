@@ -44,15 +44,11 @@ func ParseCodes(list string) (Codes, error) {
 }
 
 func parseRange(low, high string) (codeRange, error) {
-	first, err := strconv.Atoi(strings.TrimSpace(low))
-	if err != nil {
-		return codeRange{}, errors.New("not an exit code")
-	}
-	last, err := strconv.Atoi(strings.TrimSpace(high))
-	if err != nil {
-		return codeRange{}, errors.New("not an exit code")
-	}
+	first, lowErr := strconv.Atoi(strings.TrimSpace(low))
+	last, highErr := strconv.Atoi(strings.TrimSpace(high))
 	switch {
+	case lowErr != nil || highErr != nil:
+		return codeRange{}, errors.New("not an exit code")
 	case first < 1 || last > maxCode:
 		return codeRange{}, fmt.Errorf("exit codes of failures are between 1 and %d", maxCode)
 	case first > last:
