@@ -24,9 +24,6 @@ func asJSON(raw []byte) json.RawMessage {
 	if len(raw) == 0 || json.Valid(raw) {
 		return raw
 	}
-	text, err := json.Marshal(string(raw))
-	if err != nil { // strings can always be encoded
-		return nil
-	}
+	text, _ := json.Marshal(string(raw)) // strings can always be encoded
 	return text
 }
