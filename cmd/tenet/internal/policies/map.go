@@ -67,13 +67,11 @@ func mapOf(ctx context.Context, a *cli.App, graphFile, file string) (*amplify.Ma
 		return nil, err
 	}
 	var document *policyfile.Document
+	var budgets map[string]policy.Budget
 	if file != "" {
 		if document, err = a.Load(ctx, file); err != nil {
 			return nil, err
 		}
-	}
-	var budgets map[string]policy.Budget
-	if document != nil {
 		budgets = document.Set.Budgets()
 	}
 	m, err := amplify.New(graph, budgets, func(name string) (amplify.Work, error) {
