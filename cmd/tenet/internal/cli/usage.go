@@ -100,12 +100,8 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	case "stringSlice":
 		remedy = "write values separated by commas"
 	}
-	return &valueError{e.GetValue(), remedy}
+	return errors.New(`"` + e.GetValue() + `": ` + remedy)
 }
-
-type valueError struct{ value, remedy string }
-
-func (e *valueError) Error() string { return `"` + e.value + `": ` + e.remedy }
 
 // valueOf returns the placeholder for the value of a flag.
 func valueOf(f *pflag.Flag) string {
