@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
@@ -84,9 +85,7 @@ func check(ctx context.Context, a *cli.App, file string) (checkResult, error) {
 	r.add(warnings)
 	a.PrintFaults(warnings)
 	r.Valid, r.Revision = true, document.Set.Revision()
-	for _, key := range document.Set.Keys() {
-		r.Keys = append(r.Keys, key.String())
-	}
+	r.Keys = lists.Map(document.Set.Keys(), policy.Key.String)
 	return r, nil
 }
 
@@ -140,10 +139,8 @@ use tenet run --dry-run.`,
 		if err != nil {
 			return err
 		}
-		r := showResult{Key: p.Key.String(), Policy: p, Source: p.Meta.Source, Clamped: p.Meta.Clamped, Revision: p.Meta.Revision}
-		if r.Clamped == nil {
-			r.Clamped = []string{}
-		}
+		clamped := append([]string{}, p.Meta.Clamped...) // not nil
+		r := showResult{Key: p.Key.String(), Policy: p, Source: p.Meta.Source, Clamped: clamped, Revision: p.Meta.Revision}
 		return a.Print(form, r, func(w io.Writer) { Describe(a, w, p, document) })
 	})
 }
