@@ -27,7 +27,7 @@ of the policy that decided it. With --policy, also the file and line of that fie
 	}
 	file := cli.DocumentFlag(cmd)
 	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
-		url, id := open.LogArgument(args)
+		url, id := logAndID(args)
 		if url != "" && !looksLikeLog(url) && looksLikeLog(id) {
 			url, id = id, url
 		}

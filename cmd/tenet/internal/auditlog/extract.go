@@ -21,7 +21,7 @@ before you add it to a repository.`,
 	}
 	flag := open.LogFlag(cmd, "log to read, in place of LOG")
 	return cli.WithRun(cmd, func(cmd *cobra.Command, args []string) error {
-		url, id := open.LogArgument(args)
+		url, id := logAndID(args)
 		switch {
 		case url != "" && cli.Given(cmd, "audit"):
 			return cli.Usagef("LOG and --audit: give one of them")

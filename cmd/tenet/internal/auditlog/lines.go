@@ -47,3 +47,9 @@ func logOf(args []string) string {
 	}
 	return args[0]
 }
+
+// logAndID splits the arguments [LOG] ID.
+func logAndID(args []string) (log, id string) {
+	last := len(args) - 1
+	return logOf(args[:last]), args[last]
+}

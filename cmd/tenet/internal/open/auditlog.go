@@ -125,14 +125,6 @@ func fileLog(path string) *AuditLog {
 	return &AuditLog{Source: source, files: source, Name: path, close: func() error { return nil }}
 }
 
-// LogArgument splits the arguments [LOG] ID of a command. The log is "" for that of its server.
-func LogArgument(args []string) (log, id string) {
-	if len(args) > 1 {
-		return args[0], args[1]
-	}
-	return "", args[0]
-}
-
 // WithAuditLog runs f on a log and closes it.
 func WithAuditLog(ctx context.Context, a *cli.App, url string, f func(*AuditLog) error) error {
 	log, err := openAuditLog(ctx, a, url)
