@@ -140,22 +140,16 @@ const (
 	UnknownAfterStep    Unknown = "after_other_step" // an earlier step of the transaction would have ended differently
 )
 
-// String returns a phrase for people.
-func (u Unknown) String() string {
-	switch u {
-	case UnknownAttempts:
-		return "it allows attempts after the last one that ran"
-	case UnknownTimeout:
-		return "its timeout would have cut off an attempt, or let it run longer"
-	case UnknownInterruption:
-		return "another attempt would have begun before the work was interrupted"
-	case UnknownRecord:
-		return "the record is incomplete, or the work still runs"
-	case UnknownAfterStep:
-		return "an earlier step of the transaction would have ended differently"
-	}
-	return string(u)
+var unknownPhrases = map[Unknown]string{
+	UnknownAttempts:     "it allows attempts after the last one that ran",
+	UnknownTimeout:      "its timeout would have cut off an attempt, or let it run longer",
+	UnknownInterruption: "another attempt would have begun before the work was interrupted",
+	UnknownRecord:       "the record is incomplete, or the work still runs",
+	UnknownAfterStep:    "an earlier step of the transaction would have ended differently",
 }
+
+// String returns a phrase for people.
+func (u Unknown) String() string { return cmp.Or(unknownPhrases[u], string(u)) }
 
 // workEnd is how a piece of work ended, as recorded or under another policy.
 type workEnd struct {
