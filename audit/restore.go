@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
@@ -110,10 +111,8 @@ var marks = [...]string{
 }
 
 func parseMark(s string) (classify.Mark, error) {
-	for i, name := range marks {
-		if name == s {
-			return classify.Mark(i), nil
-		}
+	if i := slices.Index(marks[:], s); i >= 0 {
+		return classify.Mark(i), nil
 	}
 	return 0, fmt.Errorf("audit: facts.mark: %q is not permanent, business or after", s)
 }
