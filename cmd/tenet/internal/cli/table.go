@@ -47,6 +47,11 @@ func AsTable[T any](heading string, rows []T, cells func(T) []any) func(io.Write
 	return func(w io.Writer) { Table(w, heading, rows, cells) }
 }
 
+// AsLine returns a function that writes a line of text, for [App.Print].
+func AsLine(format string, args ...any) func(io.Writer) {
+	return func(w io.Writer) { Fprintln(w, Textf(format, args...)) }
+}
+
 // Clock writes a time in UTC to the second; "-" where there is none.
 func Clock(t time.Time) string {
 	if t.IsZero() {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -28,7 +27,7 @@ func (a *App) versionCommand() *cobra.Command {
 	}
 	return WithOutput(cmd, func(_ *cobra.Command, _ []string, form string) error {
 		v := VersionOf()
-		return a.Print(form, v, func(w io.Writer) { Fprintln(w, v) })
+		return a.Print(form, v, AsLine("%s", v))
 	})
 }
 

@@ -224,7 +224,7 @@ func (c change) command(a *cli.App) *cobra.Command {
 					return err
 				}
 			}
-			return a.Print(form, out, func(w io.Writer) { cli.Fprintf(w, "%s %s\n", cli.Count(out.Changed, "job"), verb) })
+			return a.Print(form, out, cli.AsLine("%s %s", cli.Count(out.Changed, "job"), verb))
 		})
 	})
 }

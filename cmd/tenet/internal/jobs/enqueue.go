@@ -92,7 +92,7 @@ and stores it.`,
 				return err
 			}
 			warnUntaken(cmd.Context(), a, s, map[jobKind]bool{kindOfJob(r): true})
-			return cli.Unprinted("job "+receipt.ID+" is stored", a.Print(*f.form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) }))
+			return cli.Unprinted("job "+receipt.ID+" is stored", a.Print(*f.form, api.Receipt(receipt), cli.AsLine("%s", receipt.ID)))
 		})
 	})
 }
@@ -185,7 +185,7 @@ func (f *enqueueFlags) enqueueFlow(ctx context.Context, a *cli.App, s enqueuer, 
 		return err
 	}
 	warnUntaken(ctx, a, s.store, map[jobKind]bool{kindOfJob(r): true})
-	return cli.Unprinted("flow "+receipt.ID+" is stored", a.Print(*f.form, api.FlowReceipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) }))
+	return cli.Unprinted("flow "+receipt.ID+" is stored", a.Print(*f.form, api.FlowReceipt(receipt), cli.AsLine("%s", receipt.ID)))
 }
 
 type importFlags struct {

@@ -61,7 +61,7 @@ func (b *Bulk) Run(ctx context.Context, a *cli.App, s open.JobStore) error {
 	}
 	result := selectionResult{Matched: len(ids)}
 	if b.DryRun {
-		return a.Print(b.Form, b.output(result, len(ids)), func(w io.Writer) { cli.Fprintf(w, "%s would be %s\n", cli.Count(len(ids), b.Noun), b.Done) })
+		return a.Print(b.Form, b.output(result, len(ids)), cli.AsLine("%s would be %s", cli.Count(len(ids), b.Noun), b.Done))
 	}
 	if err := b.Confirm(ctx, a, len(ids)); err != nil {
 		return err

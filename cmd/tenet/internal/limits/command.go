@@ -185,9 +185,7 @@ documents apply again.`,
 				}
 			}
 			shown := api.NewLimit(after, job.LimitUse{})
-			return a.Print(form, shown, func(w io.Writer) {
-				cli.Fprintf(w, "%s %s %s\n", setting.LimitName, verb, bound(shown.InForce))
-			})
+			return a.Print(form, shown, cli.AsLine("%s %s %s", setting.LimitName, verb, bound(shown.InForce)))
 		})
 	})
 }

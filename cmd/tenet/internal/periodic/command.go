@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,7 +218,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			if *dryRun {
-				return a.Print(form, entry.Job, func(w io.Writer) { cli.Fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
+				return a.Print(form, entry.Job, cli.AsLine("would enqueue %s of %s", list[i].Request.Type, args[0]))
 			}
 			request := list[i].Request
 			queue := cmp.Or(request.Queue, job.DefaultQueue)
@@ -236,7 +235,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Unprinted("job "+receipt.ID+" is stored", a.Print(form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) }))
+			return cli.Unprinted("job "+receipt.ID+" is stored", a.Print(form, api.Receipt(receipt), cli.AsLine("%s", receipt.ID)))
 		})
 	})
 }

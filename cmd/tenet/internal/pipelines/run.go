@@ -71,9 +71,7 @@ func (p pipe) run(ctx context.Context, a *cli.App) (err error) {
 			From        string `json:"from"`
 			Concurrency int    `json:"concurrency"`
 		}{p.name, f.source, atOnce}
-		return a.Print(*f.form, would, func(w io.Writer) {
-			cli.Fprintf(w, "would %s %s as %s with %d at once\n", p.verb, cmp.Or(f.source, "one transaction"), p.name, atOnce)
-		})
+		return a.Print(*f.form, would, cli.AsLine("would %s %s as %s with %d at once", p.verb, cmp.Or(f.source, "one transaction"), p.name, atOnce))
 	}
 	s, err := f.setUp(ctx, a, monitor.Options{Name: p.name, Log: log, Provider: provider, Changes: changes}, set)
 	if err != nil {
@@ -159,7 +157,7 @@ func (s *pipelineSetup) run(ctx context.Context, e engine, grace time.Duration) 
 }
 
 func printSummary(a *cli.App, f *pipelineFlags, summary pipeline.Summary) error {
-	return a.Print(*f.form, summary, func(w io.Writer) { cli.Fprintln(w, sentenceOf(summary)) })
+	return a.Print(*f.form, summary, cli.AsLine("%s", sentenceOf(summary)))
 }
 
 // deliveriesFailed returns the failure of a run with n failed deliveries. err is the error of the last one, if known.

@@ -176,7 +176,7 @@ func schemaCommand(a *cli.App) *cobra.Command {
 	}
 	return cli.WithOutput(cmd, func(_ *cobra.Command, _ []string, form string) error {
 		schema := policyfile.Schema()
-		return a.Print(form, json.RawMessage(schema), func(w io.Writer) { cli.Fprintln(w, cli.Safe(strings.TrimSpace(string(schema)))) })
+		return a.Print(form, json.RawMessage(schema), cli.AsLine("%s", cli.Safe(strings.TrimSpace(string(schema)))))
 	})
 }
 

@@ -220,7 +220,7 @@ An audit log records the change before it is made.`,
 				return cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q is %s; only an unknown outcome, or a claim that has lapsed, can be resolved", r.Key, r.State))
 			}
 			if f.dryRun {
-				return a.Print(form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s would be resolved as %s\n", r.Key, as) })
+				return a.Print(form, shown(r, false), cli.AsLine("%s would be resolved as %s", r.Key, as))
 			}
 			o := operation.OnRecord("idempotency.resolve", r)
 			o.To = as
@@ -231,7 +231,7 @@ An audit log records the change before it is made.`,
 			if r, err = store.Get(ctx, r.ID); err != nil {
 				return err
 			}
-			return a.Print(form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s resolved as %s\n", r.Key, as) })
+			return a.Print(form, shown(r, false), cli.AsLine("%s resolved as %s", r.Key, as))
 		})
 	})
 }
@@ -252,7 +252,7 @@ claim is live cannot be removed. An audit log records the change before it is ma
 				return cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q is in flight until %s", r.Key, cli.Clock(r.Lease)))
 			}
 			if f.dryRun {
-				return a.Print(form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s (%s) would be removed\n", r.Key, r.State) })
+				return a.Print(form, shown(r, false), cli.AsLine("%s (%s) would be removed", r.Key, r.State))
 			}
 			if err := a.Confirm(ctx, f.yes, "Remove the record of %s (%s), so that the next caller runs the effect again?", r.Key, r.State); err != nil {
 				return err
@@ -261,7 +261,7 @@ claim is live cannot be removed. An audit log records the change before it is ma
 			if err != nil {
 				return err
 			}
-			return a.Print(form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s removed\n", r.Key) })
+			return a.Print(form, shown(r, false), cli.AsLine("%s removed", r.Key))
 		})
 	})
 }

@@ -96,7 +96,7 @@ type would struct {
 }
 
 func (f *changeFlags) printDry(a *cli.App, t client.Target) error {
-	return a.Print(*f.form, would{t.Name, t.Base}, func(w io.Writer) { cli.Fprintf(w, "%s: revision %d would be replaced\n", t.Name, t.Base) })
+	return a.Print(*f.form, would{t.Name, t.Base}, cli.AsLine("%s: revision %d would be replaced", t.Name, t.Base))
 }
 
 // target returns the documents of --server, and the document and revision to replace.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -163,7 +162,7 @@ func createCommand(a *cli.App) *cobra.Command {
 			in.Expires = time.Now().Add(lifetime)
 		}
 		if *dryRun {
-			return a.Print(form, in, func(w io.Writer) { cli.Fprintf(w, "would make the token %s\n", in.Name) })
+			return a.Print(form, in, cli.AsLine("would make the token %s", in.Name))
 		}
 		return withKeeper(cmd.Context(), a, open.Options{URL: *store, Create: true}, func(k keeper) error {
 			made, err := k.CreateToken(cmd.Context(), in)
@@ -173,7 +172,7 @@ func createCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = a.Print(form, made, func(w io.Writer) { cli.Fprintln(w, made.Secret) })
+			err = a.Print(form, made, cli.AsLine("%s", made.Secret))
 			if err = cli.Unprinted("token "+in.Name+" was made", err); err != nil {
 				err = fmt.Errorf("%w; revoke it, and make another", err)
 			}
@@ -229,7 +228,7 @@ func revokeCommand(a *cli.App) *cobra.Command {
 					return err
 				}
 			}
-			return a.Print(*form, list[i], func(w io.Writer) { cli.Fprintf(w, "%s %s revoked\n", list[i].Name, verb) })
+			return a.Print(*form, list[i], cli.AsLine("%s %s revoked", list[i].Name, verb))
 		})
 	})
 }

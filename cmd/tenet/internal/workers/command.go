@@ -160,9 +160,7 @@ func worker(ctx context.Context, a *cli.App, f *workerFlags) (err error) {
 			return err
 		}
 		if f.dryRun {
-			return a.Print(cli.FormText, nil, func(w io.Writer) {
-				cli.Fprintf(w, "would work on %s with %s\n", listQueues(queues.now()), cli.Count(len(periodic), "periodic job"))
-			})
+			return a.Print(cli.FormText, nil, cli.AsLine("would work on %s with %s", listQueues(queues.now()), cli.Count(len(periodic), "periodic job")))
 		}
 		return worker.run(ctx)
 	})
