@@ -67,7 +67,7 @@ func readWorks(ctx context.Context, s Indexes, after string, b Bounds) (*Works, 
 			return nil, err
 		}
 	}
-	return w, r.addPolicies(ctx)
+	return w, findSnapshots(ctx, s, r.named, func(_ Event, line []byte) { w.log = append(w.log, bytes.Clone(line)) })
 }
 
 // worksReader adds the lines of a part to its works.
@@ -119,11 +119,6 @@ func (w *worksReader) add(ctx context.Context, l worksLine) error {
 		w.log = append(w.log, lines...)
 	}
 	return err
-}
-
-// addPolicies adds the snapshots of the revisions that the part names.
-func (w *worksReader) addPolicies(ctx context.Context) error {
-	return findSnapshots(ctx, w.source, w.named, func(_ Event, line []byte) { w.log = append(w.log, bytes.Clone(line)) })
 }
 
 // Read implements Source.
