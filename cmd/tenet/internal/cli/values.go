@@ -98,3 +98,12 @@ func Brief(d time.Duration) string {
 
 // Count formats a number with its noun, for example "1 attempt" or "3 attempts".
 func Count(n int, noun string) string { return Plural(n, noun, noun+"s") }
+
+// OrNone formats a value, and the zero value as none.
+func OrNone[T comparable](v T) string {
+	var none T
+	if v == none {
+		return "none"
+	}
+	return fmt.Sprint(v)
+}

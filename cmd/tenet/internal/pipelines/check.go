@@ -107,22 +107,14 @@ func (r pipelineResult) describe(w io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(r.Consumers)) {
 		c := r.Consumers[name]
 		l, s := c.Loop, c.Steps
-		line("consumer", name, l.Concurrency.Value, l.Batch.Size, orNone(l.Limit), orNone(l.Timeout), orNone(l.TransactionTimeout), fmt.Sprintf("fetch %d, process %d, success %d, exception %d",
+		line("consumer", name, l.Concurrency.Value, l.Batch.Size, cli.OrNone(l.Limit), cli.OrNone(l.Timeout), cli.OrNone(l.TransactionTimeout), fmt.Sprintf("fetch %d, process %d, success %d, exception %d",
 			s.Fetch.Retry.MaxAttempts, s.Process.Retry.MaxAttempts, s.Success.Retry.MaxAttempts, s.Exception.Retry.MaxAttempts))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Producers)) {
 		p := r.Producers[name]
 		l, s := p.Loop, p.Steps
-		line("producer", name, l.Concurrency.Value, l.Batch.Size, orNone(l.Limit), orNone(l.Timeout), orNone(l.TransactionTimeout), fmt.Sprintf("produce %d, success %d, exception %d",
+		line("producer", name, l.Concurrency.Value, l.Batch.Size, cli.OrNone(l.Limit), cli.OrNone(l.Timeout), cli.OrNone(l.TransactionTimeout), fmt.Sprintf("produce %d, success %d, exception %d",
 			s.Produce.Retry.MaxAttempts, s.Success.Retry.MaxAttempts, s.Exception.Retry.MaxAttempts))
 	}
 	_ = t.Flush()
-}
-
-func orNone[T comparable](v T) string {
-	var none T
-	if v == none {
-		return "none"
-	}
-	return fmt.Sprint(v)
 }

@@ -226,7 +226,7 @@ func writeLimits(w io.Writer, rows []policy.Limits) {
 		line := func(field string, values ...any) { lines = append(lines, append([]any{l.Surface, field}, values...)) }
 		line("max_attempts", l.Attempts.Default, l.Attempts.Min, l.Attempts.Max)
 		line("backoff", l.Backoff.Default, l.Backoff.Min, bound(l.Backoff.Max))
-		line("backoff_cap", capOf(l), l.Cap.Min, bound(l.Cap.Max))
+		line("backoff_cap", cli.OrNone(l.Cap.Default), l.Cap.Min, bound(l.Cap.Max))
 		line("backoff_multiplier", l.Multiplier.Default, l.Multiplier.Min, bound(l.Multiplier.Max))
 		line("jitter", l.Jitter, "", "")
 		line("jitter_factor", l.JitterFactor, 0, 1)
@@ -238,14 +238,6 @@ func writeLimits(w io.Writer, rows []policy.Limits) {
 		line("circuit window", l.Circuit.Window, l.MinCooldown, l.MaxWindow)
 	}
 	cli.Table(w, "surface\tfield\tdefault\tlowest\thighest", lines, func(cells []any) []any { return cells })
-}
-
-// capOf formats the default cap. Steps have none.
-func capOf(l policy.Limits) string {
-	if l.Cap.Default == 0 {
-		return "none"
-	}
-	return l.Cap.Default.String()
 }
 
 // bound formats an upper bound. The largest value of a type is none.
