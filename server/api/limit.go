@@ -2,8 +2,8 @@ package api
 
 import (
 	"slices"
-	"time"
 
+	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -63,7 +63,7 @@ func limitValues(l *policy.JobLimit) *LimitValues {
 	}
 	v := &LimitValues{Key: slices.Clone(l.Key), Concurrency: l.Concurrency, Order: string(l.Order)}
 	if l.Rate.Count > 0 {
-		v.Rate = &LimitRate{Count: l.Rate.Count, Per: l.Rate.Per.Seconds(), Burst: l.Rate.Burst}
+		v.Rate = &LimitRate{Count: l.Rate.Count, Per: fields.Seconds(l.Rate.Per), Burst: l.Rate.Burst}
 	}
 	return v
 }
@@ -98,7 +98,7 @@ func (v *LimitValues) limit(name string) *policy.JobLimit {
 	}
 	l := &policy.JobLimit{Name: name, Key: v.Key, Concurrency: v.Concurrency, Order: policy.JobOrder(v.Order)}
 	if v.Rate != nil {
-		l.Rate = policy.Rate{Count: v.Rate.Count, Per: time.Duration(v.Rate.Per * float64(time.Second)), Burst: v.Rate.Burst}
+		l.Rate = policy.Rate{Count: v.Rate.Count, Per: Duration(v.Rate.Per), Burst: v.Rate.Burst}
 	}
 	return l
 }

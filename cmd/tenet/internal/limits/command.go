@@ -90,8 +90,7 @@ func bound(v *api.LimitValues) string {
 		parts = append(parts, fmt.Sprint(v.Concurrency, " at a time"))
 	}
 	if v.Rate != nil {
-		per := time.Duration(v.Rate.Per * float64(time.Second))
-		parts = append(parts, fmt.Sprintf("%d per %v, burst %d", v.Rate.Count, per, v.Rate.Burst))
+		parts = append(parts, fmt.Sprintf("%d per %v, burst %d", v.Rate.Count, api.Duration(v.Rate.Per), v.Rate.Burst))
 	}
 	if v.Order == string(policy.OrderStrict) {
 		parts = append(parts, "strict order")
