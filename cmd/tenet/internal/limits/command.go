@@ -171,7 +171,11 @@ documents apply again.`,
 				}
 			}
 			after, verb := before, "would be"
-			if after.Setting, after.Off = setting.Limit, setting.Off; !*dryRun {
+			if after.Setting, after.Off = setting.Limit, setting.Off; after.Setting != nil {
+				limit := after.Setting.Normalize() // has the defaults
+				after.Setting = &limit
+			}
+			if !*dryRun {
 				verb = "is"
 				if err := recording.Put(cmd.Context(), a, *log, operation.OnLimit(before, setting)); err != nil {
 					return err
