@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -96,11 +95,8 @@ func inBoth(filter, command []job.State) ([]job.State, error) {
 	}
 	both := slices.DeleteFunc(slices.Clone(filter), func(s job.State) bool { return !slices.Contains(command, s) })
 	if len(both) == 0 {
-		either := func(list []job.State) string {
-			return strings.ReplaceAll(strings.Trim(fmt.Sprint(list), "[]"), " ", " or ")
-		}
 		return nil, cli.Usagef("the filter selects jobs that are %s, but this command or --state those that are %s; leave the state out of the filter",
-			either(filter), either(command))
+			joined(filter, " or "), joined(command, " or "))
 	}
 	return both, nil
 }

@@ -195,7 +195,7 @@ func tokensCommand(a *cli.App) *cobra.Command {
 			}
 			return a.Print(*form, list, cli.AsTable("ID\tNAME\tSCOPES\tQUEUES\tDOCUMENTS\tEXPIRES\tREVOKED", list, func(t policystore.Token) []any {
 				return []any{
-					t.ID, t.Name, strings.Trim(fmt.Sprint(t.Scopes), "[]"), strings.Join(t.Queues, " "), strings.Join(t.Documents, " "),
+					t.ID, t.Name, strings.Join(lists.Texts(t.Scopes), " "), strings.Join(t.Queues, " "), strings.Join(t.Documents, " "),
 					cli.Clock(t.Expires), cli.Clock(t.Revoked),
 				}
 			}))
