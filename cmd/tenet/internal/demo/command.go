@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -91,8 +90,6 @@ func countDone(a *cli.App) (draw func(done, total int), clear func()) {
 	bar, clear := a.Bar()
 	return func(done, total int) { bar(int64(done), int64(total), fmt.Sprintf("%d of %d", done, total)) }, clear
 }
-
-func inSeconds(s float64) string { return cli.Brief(time.Duration(s * float64(time.Second))) }
 
 // tally lists counts, the highest first.
 func tally[K ~string](counts map[K]int) string {

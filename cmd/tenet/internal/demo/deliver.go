@@ -166,7 +166,8 @@ func workerCommand(f *demoFlags, folder string, text []byte) (func() *exec.Cmd, 
 
 // writeReport writes the report for people.
 func writeReport(a *cli.App, w io.Writer, r *Report, log *auditSummary) {
-	head := fmt.Sprintf("%d of %d deliveries arrived in %s, %d are in the dead-letter queue, %d lost", r.Arrived, r.Deliveries, inSeconds(r.Elapsed), r.Dead, len(r.Lost))
+	head := fmt.Sprintf("%d of %d deliveries arrived in %s, %d are in the dead-letter queue, %d lost",
+		r.Arrived, r.Deliveries, cli.Brief(api.Duration(r.Elapsed)), r.Dead, len(r.Lost))
 	cli.Fprintf(w, "%s  %s\n\n", a.Paint(a.Stdout, cli.Bold, head), a.Paint(a.Stdout, cli.Faint, fmt.Sprintf("seed %d, 3 workers, one of them killed", r.Seed)))
 	line := func(name any, format string, args ...any) {
 		cli.Fprintf(w, "  %-14s%s\n", name, cli.Textf(format, args...))
