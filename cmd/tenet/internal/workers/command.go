@@ -313,11 +313,11 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 			continue
 		}
 		pause = poll
-		open, busy := false, false
+		busy := false
 		var ready, scheduled, waiting []string
 		for name := range queues() {
 			q := stats[name]
-			open, busy = open || q.Scheduled+q.Ready+q.Running > 0, busy || q.Running > 0
+			busy = busy || q.Running > 0
 			if q.Ready > 0 {
 				ready = append(ready, name)
 			}
@@ -329,7 +329,7 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 			}
 		}
 		// Waiting jobs are read only when nothing else is left: there may be many.
-		if !open && !slices.ContainsFunc(waiting, func(name string) bool { return awaitsPlace(ctx, s, name) }) {
+		if !busy && len(ready)+len(scheduled) == 0 && !slices.ContainsFunc(waiting, func(name string) bool { return awaitsPlace(ctx, s, name) }) {
 			return
 		}
 		if busy || len(ready) == 0 {
