@@ -42,8 +42,6 @@ func (f *recordFlags) check() error {
 		return cli.Usagef("--idempotency-key and --idempotency-store go together")
 	case f.key != "" && idempotency.CheckKey(f.key) != nil:
 		return cli.Usagef("--idempotency-key: %w", idempotency.CheckKey(f.key))
-	case f.ttl <= 0:
-		return cli.Usagef("--idempotency-ttl: %s is not above 0", f.ttl)
 	}
 	return cli.CheckNeeds(f.flags, "idempotency-key", "idempotency-ttl", "replay-safe")
 }
