@@ -111,6 +111,8 @@ type settingFlags struct {
 	per            time.Duration
 	strict         bool
 	off, reset     bool
+	dryRun         bool
+	log            string // --audit
 }
 
 func setCommand(a *cli.App) *cobra.Command {
@@ -142,7 +144,7 @@ documents apply again.`,
 		}
 		return cmd.Parent().FlagErrorFunc()(cmd, err)
 	})
-	dryRun := flags.Bool("dry-run", false, "print what would be done, without doing it")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, without doing it")
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	return cli.WithOutput(cmd, func(cmd *cobra.Command, args []string, form string) error {
 		if flags.Changed("key") && (len(f.key) == 0 || slices.Contains(f.key, "")) {
@@ -157,40 +159,49 @@ documents apply again.`,
 		if err != nil {
 			return err
 		}
+		f.log = *log
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
-			before, err := job.FindLimit(cmd.Context(), s, setting.LimitName)
+			limit, err := f.set(cmd.Context(), a, s, setting)
 			if err != nil {
 				return err
 			}
-			if f.reset && before.Setting == nil && !before.Off {
-				return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s has no setting; see: tenet limits list", setting.LimitName))
+			verb := "is"
+			if f.dryRun {
+				verb = "would be"
 			}
-			if before.InForce() == nil && !before.Off {
-				if err := warnUnknownQueue(cmd.Context(), a, s, setting.Queue); err != nil {
-					return err
-				}
-			}
-			after, verb := before, "would be"
-			if after.Setting, after.Off = setting.Limit, setting.Off; after.Setting != nil {
-				limit := after.Setting.Normalize() // has the defaults
-				after.Setting = &limit
-			}
-			if !*dryRun {
-				verb = "is"
-				if err := recording.Put(cmd.Context(), a, *log, operation.OnLimit(before, setting)); err != nil {
-					return err
-				}
-				if err := s.SetLimit(cmd.Context(), setting); err != nil {
-					return err
-				}
-				if after, err = job.FindLimit(cmd.Context(), s, setting.LimitName); err != nil {
-					return err
-				}
-			}
-			shown := api.NewLimit(after, job.LimitUse{})
+			shown := api.NewLimit(limit, job.LimitUse{})
 			return a.Print(form, shown, cli.AsLine("%s %s %s", setting.LimitName, verb, bound(shown.InForce)))
 		})
 	})
+}
+
+// set records a setting, makes it, and returns the limit with it. A dry run only returns the limit.
+func (f *settingFlags) set(ctx context.Context, a *cli.App, s open.JobStore, setting job.LimitSetting) (job.LimitState, error) {
+	limit, err := job.FindLimit(ctx, s, setting.LimitName)
+	if err != nil {
+		return limit, err
+	}
+	if f.reset && limit.Setting == nil && !limit.Off {
+		return limit, cli.Fail(cli.ExitNotFound, fmt.Errorf("%s has no setting; see: tenet limits list", setting.LimitName))
+	}
+	if limit.InForce() == nil && !limit.Off {
+		if err := warnUnknownQueue(ctx, a, s, setting.Queue); err != nil {
+			return limit, err
+		}
+	}
+	if f.dryRun {
+		if limit.Setting, limit.Off = setting.Limit, setting.Off; setting.Limit != nil {
+			limit.Setting = new(setting.Limit.Normalize()) // has the defaults
+		}
+		return limit, nil
+	}
+	if err := recording.Put(ctx, a, f.log, operation.OnLimit(limit, setting)); err != nil {
+		return limit, err
+	}
+	if err := s.SetLimit(ctx, setting); err != nil {
+		return limit, err
+	}
+	return job.FindLimit(ctx, s, setting.LimitName)
 }
 
 // setting returns what the flags say.
