@@ -16,22 +16,18 @@ func text[S ~string](c *codec, name string, s *S) {
 	if *s == "" && c.w != nil || c.brief {
 		return
 	}
-	takeString(c, name, s)
+	mustString(c, name, s)
 }
-
-func mustText[S ~string](c *codec, name string, s *S) { takeString(c, name, s) }
 
 func symbol[S ~string](c *codec, name string, s *S) {
 	if *s != "" || c.w == nil {
-		takeString(c, name, s)
+		mustString(c, name, s)
 	}
 }
 
-func mustSymbol[S ~string](c *codec, name string, s *S) { takeString(c, name, s) }
-
-// takeString takes a text or symbol. It writes the member itself, with as few calls as it can, because strings are most of an
+// mustString takes a text or symbol. It writes the member itself, with as few calls as it can, because strings are most of an
 // event.
-func takeString[S ~string](c *codec, name string, s *S) {
+func mustString[S ~string](c *codec, name string, s *S) {
 	w := c.w
 	if w == nil {
 		readString(c, name, s)
@@ -77,7 +73,7 @@ func (c *codec) workID(name string, s *string) {
 // mustEventID is the ID of the event.
 func (c *codec) mustEventID(name string, s *string) {
 	if !c.brief {
-		mustText(c, name, s)
+		mustString(c, name, s)
 	} else if c.p == nil && c.find(name) {
 		c.id = c.r.text()
 	}

@@ -31,7 +31,7 @@ func (e *Event) members(c *codec) {
 	text(c, `,"detail":`, &e.Detail)
 	c.nanos(`,"elapsed_ns":`, &e.ElapsedNS)
 	c.mustEventID(`,"event_id":`, &e.ID)
-	mustSymbol(c, `,"event_type":`, &e.Type)
+	mustString(c, `,"event_type":`, &e.Type)
 	text(c, `,"exception_message":`, &e.ExceptionMessage)
 	text(c, `,"exception_type":`, &e.ExceptionType)
 	object(c, `,"facts":`, &e.Facts, (*Facts).members)
@@ -97,7 +97,7 @@ func (f *Facts) members(c *codec) {
 }
 
 func (s *Shadow) members(c *codec) {
-	mustText(c, `,"decision":`, &s.Decision)
+	mustString(c, `,"decision":`, &s.Decision)
 	c.nanos(`,"delay_ns":`, &s.DelayNS)
 	text(c, `,"policy_revision":`, &s.PolicyRevision)
 	text(c, `,"reason":`, &s.Reason)
@@ -107,18 +107,18 @@ func (o *Outcome) members(c *codec) {
 	c.texts(`,"attributes":`, &o.Attributes)
 	symbol(c, `,"category":`, &o.Category)
 	symbol(c, `,"class":`, &o.Class)
-	mustSymbol(c, `,"kind":`, &o.Kind)
+	mustString(c, `,"kind":`, &o.Kind)
 	c.nanos(`,"pushback_ns":`, &o.PushbackNS)
 	symbol(c, `,"reason":`, &o.Reason)
 }
 
 func matchMembers(m *classify.Match, c *codec) {
-	mustSymbol(c, `,"class":`, &m.Class)
+	mustString(c, `,"class":`, &m.Class)
 	symbol(c, `,"parent":`, &m.Parent)
 }
 
 func (h *Head) members(c *codec) {
-	mustText(c, `,"chain_id":`, &h.ChainID)
-	mustText(c, `,"hash":`, &h.Hash)
+	mustString(c, `,"chain_id":`, &h.ChainID)
+	mustString(c, `,"hash":`, &h.Hash)
 	c.mustUnsigned(`,"seq":`, &h.Seq)
 }
