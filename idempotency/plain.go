@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/tenetdev/tenet/internal/storable"
 )
 
 const (
@@ -148,7 +150,7 @@ func encoded(path string, v reflect.Value, depth int) (any, error) {
 	if err != nil {
 		return nil, &KeyError{path, err.Error()}
 	}
-	if escapesText(raw) {
+	if storable.Escapes(raw, altered) {
 		return nil, &KeyError{path, "holds text that " + problemUTF8}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -160,38 +162,9 @@ func encoded(path string, v reflect.Value, depth int) (any, error) {
 	return plain(path, reflect.ValueOf(decoded), depth+1)
 }
 
-// escapesText looks for the escape \ufffd, by which encoding/json replaces bytes that are not UTF-8 (it does not escape the
-// character itself), and for an unpaired surrogate, which it would decode as that character.
-func escapesText(raw []byte) bool {
-	for i := 0; i < len(raw); i++ {
-		if raw[i] != '\\' {
-			continue
-		}
-		r, escaped := escapedUnit(raw[i:])
-		i++ // skip the escaped character, which may be another backslash
-		if !escaped {
-			continue
-		}
-		i += 4
-		if low, ok := escapedUnit(raw[i+1:]); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
-			i += 6
-			continue
-		}
-		if r == utf8.RuneError || utf16.IsSurrogate(r) {
-			return true
-		}
-	}
-	return false
-}
-
-// escapedUnit reads the UTF-16 unit of an escape at the start of JSON text.
-func escapedUnit(raw []byte) (rune, bool) {
-	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(raw[2:6]), 16, 16)
-	return rune(n), err == nil
-}
+// altered reports whether an escaped character tells that a text is not what it was: \ufffd, by which encoding/json replaces bytes that are
+// not UTF-8 (it does not escape the character itself), and an unpaired surrogate, which it would decode as that character.
+func altered(r rune) bool { return r == utf8.RuneError || utf16.IsSurrogate(r) }
 
 // number reads a number of JSON text.
 func number(path, text string) (any, error) {

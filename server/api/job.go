@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/storable"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -36,12 +37,12 @@ type Job struct {
 	ClaimedAt         time.Time         `json:"claimed_at,omitzero"`
 	Meta              map[string]string `json:"meta,omitempty"`
 	Payload           json.RawMessage   `json:"payload,omitempty" doc:"Secrets are redacted unless secrets=true was asked for."`
-	PayloadBase64     []byte            `json:"payload_base64,omitempty" doc:"A payload that is not JSON."`
+	PayloadBase64     []byte            `json:"payload_base64,omitempty" doc:"A payload that is not JSON in UTF-8."`
 	Reason            policy.Reason     `json:"reason,omitempty"`
 	Cause             string            `json:"cause,omitempty" doc:"The cause of death, the same for jobs that died of the same cause."`
 	LastError         string            `json:"last_error"`
 	Output            json.RawMessage   `json:"output,omitempty"`
-	OutputBase64      []byte            `json:"output_base64,omitempty" doc:"An output that is not JSON."`
+	OutputBase64      []byte            `json:"output_base64,omitempty" doc:"An output that is not JSON in UTF-8."`
 	Refusals          int               `json:"refusals,omitempty" doc:"The number of refusals in a row by budgets and breakers."`
 	RefusedReason     policy.Reason     `json:"refused_reason,omitempty"`
 	RefusedAt         time.Time         `json:"refused_at,omitzero"`
@@ -106,9 +107,9 @@ func (j *Job) Record() (*job.Record, []job.Attempt) {
 	return r, history
 }
 
-// split returns bytes as JSON if they are JSON, and otherwise as bytes.
+// split returns bytes as JSON if they are JSON that every reader can take, and otherwise as bytes.
 func split(raw []byte) (json.RawMessage, []byte) {
-	if len(raw) > 0 && !json.Valid(raw) {
+	if len(raw) > 0 && (!json.Valid(raw) || !storable.JSON(raw)) {
 		return nil, raw
 	}
 	return raw, nil

@@ -1,0 +1,39 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// TestS7AnswersAreUTF8: a payload may be stored that JSON readers of other languages refuse.
+func TestS7AnswersAreUTF8(t *testing.T) {
+	e := newEnv(t, nil)
+	for _, payload := range []string{"\"a\xff\"", `"a\udcff"`, "\xff"} {
+		list, err := job.Inserts([]job.Request{{Type: "mail", Payload: []byte(payload)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.options.Jobs.Enqueue(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		r := e.get("/v1/jobs/" + list[0].ID)
+		var out api.Job
+		if r.into(t, &out); !utf8.ValidString(r.body) || out.Payload != nil || string(out.PayloadBase64) != payload {
+			t.Errorf("%q: %q", payload, r.body)
+		}
+		// The Go client sends such a payload in base64.
+		raw, err := json.Marshal(api.Enqueue{Jobs: []api.NewJobRequest{api.FromInsert(list[0])}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := e.change(http.MethodPost, "/v1/jobs", "copy of "+strconv.QuoteToASCII(payload), string(raw)); r.status != http.StatusOK {
+			t.Errorf("%q: %d %s", payload, r.status, r.body)
+		}
+	}
+}
