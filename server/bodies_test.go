@@ -11,6 +11,21 @@ import (
 	"github.com/tenetdev/tenet/server/api"
 )
 
+// TestJ9UniqueKeysThatJSONWouldMakeTheSameAreRefused: package json reads each of the refused ones as "k" and U+FFFD.
+func TestJ9UniqueKeysThatJSONWouldMakeTheSameAreRefused(t *testing.T) {
+	e := newEnv(t, nil)
+	for key, want := range map[string]int{
+		"k\xff": http.StatusBadRequest, "k\xfe": http.StatusBadRequest,
+		`k\udcff`: http.StatusBadRequest, `k\udcfe`: http.StatusBadRequest, `k\ud83d`: http.StatusBadRequest, `k\ud83d\u0041`: http.StatusBadRequest, `k\ud83dx`: http.StatusBadRequest,
+		`k\ud83d\ude00`: http.StatusOK, "k\U0001F600": http.StatusOK, `k\ufffd`: http.StatusOK, `k\\udcff`: http.StatusOK, `k\\\u00ff`: http.StatusOK, `\uDBFF\uDFFF`: http.StatusOK,
+	} {
+		r := e.change(http.MethodPost, "/v1/jobs", "key of "+strconv.QuoteToASCII(key), `{"jobs":[{"type":"mail","unique_key":"`+key+`"}]}`)
+		if r.status != want {
+			t.Errorf("%q: %d %s", key, r.status, r.body)
+		}
+	}
+}
+
 // TestS7AnswersAreUTF8: a payload may be stored that JSON readers of other languages refuse.
 func TestS7AnswersAreUTF8(t *testing.T) {
 	e := newEnv(t, nil)
@@ -27,7 +42,7 @@ func TestS7AnswersAreUTF8(t *testing.T) {
 		if r.into(t, &out); !utf8.ValidString(r.body) || out.Payload != nil || string(out.PayloadBase64) != payload {
 			t.Errorf("%q: %q", payload, r.body)
 		}
-		// The Go client sends such a payload in base64.
+		// The Go client sends such a payload so that the server takes it.
 		raw, err := json.Marshal(api.Enqueue{Jobs: []api.NewJobRequest{api.FromInsert(list[0])}})
 		if err != nil {
 			t.Fatal(err)

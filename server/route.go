@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	tenethttp "github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/internal/fields"
+	"github.com/tenetdev/tenet/internal/storable"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -130,6 +132,17 @@ func register[I, O any](s *Server, o route, handle func(context.Context, *I) (*O
 		return out, nil
 	})
 }
+
+// unaltered is the format of bodies. It refuses texts that encoding/json would change, so that two unique keys, for example, became one.
+var unaltered = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: func(raw []byte, v any) error {
+	if err := json.Unmarshal(raw, v); err != nil {
+		return err
+	}
+	if !storable.JSON(raw) {
+		return errors.New("a text is not UTF-8, or holds one half of a surrogate pair")
+	}
+	return nil
+}}
 
 // unfit finds a text in an input that no store can keep, and returns its path.
 func unfit(v reflect.Value) (path string, found bool) {

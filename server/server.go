@@ -150,7 +150,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 				SecuritySchemes: securitySchemes(),
 			},
 		},
-		Formats: map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat}, DefaultFormat: "application/json",
+		Formats: map[string]huma.Format{"application/json": unaltered, "json": unaltered}, DefaultFormat: "application/json",
 		RejectUnknownQueryParameters: true,
 		Transformers:                 []huma.Transformer{problems},
 	}
