@@ -52,3 +52,22 @@ func TestS7AnswersAreUTF8(t *testing.T) {
 		}
 	}
 }
+
+// TestS7AnEmptyListDoesNotStandForAll: a program that found no IDs must not delete all jobs, or make a token for all queues.
+func TestS7AnEmptyListDoesNotStandForAll(t *testing.T) {
+	e := newEnv(t, nil)
+	ids := e.enqueue(api.NewJobRequest{Type: "mail"})
+	for i, filter := range []string{`"ids":[]`, `"states":[]`, `"queue":""`, `"type":""`, `"error":""`} {
+		if r := e.change(http.MethodPost, "/v1/jobs/actions/delete", "k"+strconv.Itoa(i), `{"filter":{`+filter+`}}`); r.status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %s", filter, r.status, r.body)
+		}
+	}
+	for _, bound := range []string{`"queues":[]`, `"documents":[]`} {
+		if r := e.do(call{method: http.MethodPost, path: "/v1/tokens", body: `{"name":"t","scopes":["read"],` + bound + `}`}); r.status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %s", bound, r.status, r.body)
+		}
+	}
+	if r := e.get("/v1/jobs/" + ids[0]); r.status != http.StatusOK {
+		t.Error(r)
+	}
+}

@@ -127,14 +127,15 @@ func Duration(seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds * float64(time.Second)))
 }
 
-// JobFilter selects jobs. All that is given holds; an absent field selects all.
+// JobFilter selects jobs. All that is given holds; an absent field selects all. An empty list or text is refused: a program that found no
+// IDs does not mean all jobs.
 type JobFilter struct {
 	Filter        string      `json:"filter,omitempty" maxLength:"8192" doc:"For example: state:dead queue:mail type:\"mail:*\" error:timeout meta.tenant:acme payload.order.id:42 before:2h" example:"state:dead queue:mail"`
-	IDs           []string    `json:"ids,omitempty" maxItems:"10000"`
-	Queue         string      `json:"queue,omitempty"`
-	Type          string      `json:"type,omitempty"`
-	States        []job.State `json:"states,omitempty" enum:"waiting,scheduled,ready,running,completed,dead,cancelled" maxItems:"7"`
-	Error         string      `json:"error,omitempty" doc:"Part of the last error."`
+	IDs           []string    `json:"ids,omitempty" minItems:"1" maxItems:"10000"`
+	Queue         string      `json:"queue,omitempty" minLength:"1"`
+	Type          string      `json:"type,omitempty" minLength:"1"`
+	States        []job.State `json:"states,omitempty" enum:"waiting,scheduled,ready,running,completed,dead,cancelled" minItems:"1" maxItems:"7"`
+	Error         string      `json:"error,omitempty" minLength:"1" doc:"Part of the last error."`
 	CreatedBefore time.Time   `json:"created_before,omitzero"`
 	CreatedAfter  time.Time   `json:"created_after,omitzero"`
 }

@@ -140,8 +140,8 @@ type AuditReplayed struct {
 type NewToken struct {
 	Name      string              `json:"name" minLength:"1" maxLength:"100"`
 	Scopes    []policystore.Scope `json:"scopes" enum:"read,report,operate,publish,admin" minItems:"1" maxItems:"5" nullable:"false"`
-	Queues    []string            `json:"queues,omitempty" maxItems:"100" doc:"Bounds the scopes to these queues; a name that ends in * is a prefix."`
-	Documents []string            `json:"documents,omitempty" maxItems:"100" doc:"Bounds the scopes to these documents."`
+	Queues    []string            `json:"queues,omitempty" minItems:"1" maxItems:"100" doc:"Bounds the scopes to these queues; a name that ends in * is a prefix."`
+	Documents []string            `json:"documents,omitempty" minItems:"1" maxItems:"100" doc:"Bounds the scopes to these documents."`
 	Expires   time.Time           `json:"expires,omitzero"`
 }
 
