@@ -55,7 +55,13 @@ func (s *Server) raw(o route, mediaType string, handle http.HandlerFunc) {
 		o.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{mediaType: {}}}}
 	}
 	s.api.OpenAPI().AddOperation(&o.Operation)
-	s.mux.HandleFunc(o.Method+" "+o.Path, handle)
+	s.mux.HandleFunc(o.Method+" "+o.Path, func(w http.ResponseWriter, r *http.Request) {
+		if err := o.checkDeclared(r); err != nil {
+			s.problemOf(r.Context(), err).write(w)
+			return
+		}
+		handle(w, r)
+	})
 }
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {

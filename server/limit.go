@@ -72,9 +72,7 @@ func (s *Server) changeLimit(ctx context.Context, setting job.LimitSetting) (*an
 		return nil, err
 	}
 	if err := setting.Check(); err != nil {
-		p := &problem{}
-		p.invalid("", err.Error())
-		return nil, p
+		return nil, invalid("", err.Error())
 	}
 	limiter := s.options.Jobs.(job.Limiter)
 	before, err := job.FindLimit(ctx, limiter, setting.LimitName)

@@ -135,6 +135,13 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 // errInvalid marks errors that are the request's.
 var errInvalid = errors.New("the request is not valid")
 
+// invalid makes the problem of a request that is wrong in one place.
+func invalid(path, text string) *problem {
+	p := &problem{}
+	p.invalid(path, text)
+	return p
+}
+
 func (p *problem) invalid(path, text string) {
 	p.Status, p.Detail, p.Remedy = http.StatusUnprocessableEntity, "the request is not valid", "correct the fields that errors names"
 	p.fault(path, text)

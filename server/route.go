@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -121,9 +123,7 @@ func register[I, O any](s *Server, o route, handle func(context.Context, *I) (*O
 	typed.MaxBodyBytes++ // huma refuses a body of exactly its limit
 	huma.Register(s.api, typed, func(ctx context.Context, in *I) (*O, error) {
 		if path, found := unfit(reflect.ValueOf(in)); found {
-			p := &problem{}
-			p.invalid(path, "not valid UTF-8, or contains a NUL character")
-			return nil, p.complete()
+			return nil, invalid(path, "not valid UTF-8, or contains a NUL character").complete()
 		}
 		out, err := handle(ctx, in)
 		if err != nil {
@@ -231,7 +231,7 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 		}
 		who, err := s.identity.caller(r)
 		if err == nil {
-			err = s.admit(o, r, who)
+			err = cmp.Or(s.admit(o, r, who), checkQuery(r))
 		}
 		if err != nil {
 			if who == nil { // nobody: bounded by where they come from
@@ -332,6 +332,44 @@ func (s *Server) admit(o *route, r *http.Request, who *caller) error {
 		return who.unbound()
 	case strings.HasPrefix(o.Path, documentPath):
 		return who.mayDocument(r.PathValue("name"))
+	}
+	return nil
+}
+
+// checkQuery refuses a URL whose parameters would be ignored, so that a list without its filter does not look like the one that was
+// asked for.
+func checkQuery(r *http.Request) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return refusal(http.StatusBadRequest, "the query of the URL cannot be read: "+err.Error(), "write % in it as %25, and ; as %3B")
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			return invalid("query."+name, "given more than once; write it once")
+		}
+	}
+	return nil
+}
+
+// checkDeclared refuses parameters and values of a URL that an operation with parameters does not declare. For operations with typed
+// input the router does.
+func (o *route) checkDeclared(r *http.Request) error {
+	declared := map[string][]any{}
+	for _, p := range o.Parameters {
+		if p.In == "query" {
+			declared[p.Name] = p.Schema.Enum
+		}
+	}
+	if len(declared) == 0 || o.public {
+		return nil
+	}
+	for name, values := range r.URL.Query() {
+		switch allowed, known := declared[name]; {
+		case !known:
+			return invalid("query."+name, "unknown query parameter")
+		case len(allowed) > 0 && values[0] != "" && !slices.Contains(allowed, any(values[0])):
+			return invalid("query."+name, fmt.Sprintf("write one of %v", allowed))
+		}
 	}
 	return nil
 }
