@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -69,5 +70,24 @@ func TestS7AnEmptyListDoesNotStandForAll(t *testing.T) {
 	}
 	if r := e.get("/v1/jobs/" + ids[0]); r.status != http.StatusOK {
 		t.Error(r)
+	}
+}
+
+// TestS7SecondsThatNoDurationHoldsAreRefused by the bound of the field, and are not said to be negative.
+func TestS7SecondsThatNoDurationHoldsAreRefused(t *testing.T) {
+	e := newEnv(t, nil)
+	for _, seconds := range []string{"1e10", "1e300"} {
+		for _, c := range []struct{ path, body, field string }{
+			{"/v1/jobs", `{"jobs":[{"type":"mail","timeout":` + seconds + `}]}`, "body.jobs[0].timeout"},
+			{"/v1/jobs", `{"jobs":[{"type":"mail","unique_key":"k","unique_for":` + seconds + `}]}`, "body.jobs[0].unique_for"},
+			{"/v1/documents/pay/revisions", `{"body":"version: 1","rollout":{"steps":[{"share":1,"hold":` + seconds + `}]}}`, "body.rollout.steps[0].hold"},
+			{"/v1/idempotency/resolve", `{"key":"k","state":"released","ttl":` + seconds + `}`, "body.ttl"},
+		} {
+			r := e.do(call{method: http.MethodPost, path: c.path, body: c.body, header: map[string]string{"If-Match": "*", "Idempotency-Key": c.field + seconds}})
+			var p api.Problem
+			if r.into(t, &p); p.Status != http.StatusUnprocessableEntity || len(p.Errors) != 1 || p.Errors[0].Path != c.field || strings.Contains(r.body, "-2562047h") {
+				t.Errorf("%s: %s", c.field, r.body)
+			}
+		}
 	}
 }

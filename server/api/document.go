@@ -28,7 +28,7 @@ type Plan struct {
 type Step struct {
 	Share      float64           `json:"share,omitempty" doc:"The share of all clients, from 0 to 1."`
 	Labels     map[string]string `json:"labels,omitempty" doc:"Selects the clients that have all of them, beside the share."`
-	Hold       float64           `json:"hold,omitempty" doc:"How long the step lasts at least, in seconds; absent for 300."`
+	Hold       float64           `json:"hold,omitempty" maximum:"315360000" doc:"How long the step lasts at least, in seconds; absent for 300."`
 	MinSamples int64             `json:"min_samples,omitempty" doc:"The fewest calls in each group; absent for 1000."`
 }
 

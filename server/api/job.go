@@ -195,7 +195,7 @@ type Changed struct {
 	Next string   `json:"next,omitempty" doc:"Continues the change, as after. Absent if no further job was selected."`
 }
 
-// NewJobRequest is a job to be stored.
+// NewJobRequest is a job to be stored. Its durations are bounded to the 10 years of job.MaxDelay.
 type NewJobRequest struct {
 	Type          string            `json:"type" minLength:"1"`
 	Payload       json.RawMessage   `json:"payload,omitempty" doc:"Any JSON; absent is null."`
@@ -204,9 +204,9 @@ type NewJobRequest struct {
 	RunAt         time.Time         `json:"run_at,omitzero" doc:"The earliest start; absent is now."`
 	MaxAttempts   int               `json:"max_attempts,omitempty" minimum:"0" doc:"The maximum number of attempts; 0 for the policy's."`
 	Priority      int               `json:"priority,omitempty" minimum:"0" maximum:"9"`
-	Timeout       float64           `json:"timeout,omitempty" minimum:"0" doc:"The timeout of one attempt, in seconds; 0 for the policy's."`
+	Timeout       float64           `json:"timeout,omitempty" minimum:"0" maximum:"315360000" doc:"The timeout of one attempt, in seconds; 0 for the policy's."`
 	UniqueKey     string            `json:"unique_key,omitempty"`
-	UniqueFor     float64           `json:"unique_for,omitempty" minimum:"0" doc:"How long the key is held, in seconds; 0 until the job has finished."`
+	UniqueFor     float64           `json:"unique_for,omitempty" minimum:"0" maximum:"315360000" doc:"How long the key is held, in seconds; 0 until the job has finished."`
 	Meta          map[string]string `json:"meta,omitempty"`
 }
 

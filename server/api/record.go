@@ -80,7 +80,7 @@ type Resolution struct {
 	HasResult bool                 `json:"has_result,omitempty"`
 	Result    []byte               `json:"result,omitempty"`
 	Failure   *idempotency.Failure `json:"failure,omitempty"`
-	TTL       float64              `json:"ttl" exclusiveMinimum:"0" doc:"How long the record is kept from now on, in seconds."`
+	TTL       float64              `json:"ttl" exclusiveMinimum:"0" maximum:"315360000" doc:"How long the record is kept from now on, in seconds."`
 }
 
 // Expire removes expired records.
