@@ -44,14 +44,21 @@ func (s *Server) deliveryRoutes() {
 	read := group{tag: "Clients", scope: policystore.ScopeRead}
 	reports := group{tag: "Clients", scope: policystore.ScopeReport}
 	live := reports.route(http.MethodGet, documentPath+"/live", "follow-document", "Follow a document: a stream, a long poll or a conditional GET")
-	live.Description = "The protocol of client programs, which docs/control-plane.md describes."
+	live.Description = "The protocol of client programs, which docs/protocol.md describes."
 	live.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
 	live.stream, live.free = true, true
-	s.raw(live, "application/json", s.follow)
+	revision := map[string]*huma.MediaType{protocol.TypeJSON: {}}
+	same := &huma.Response{Description: "The client has it"}
+	live.Responses = map[string]*huma.Response{
+		"200": {Description: "The signed revision, or a stream of them", Content: map[string]*huma.MediaType{protocol.TypeJSON: {}, protocol.TypeStream: {}}},
+		"304": same,
+	}
+	s.raw(live, "", s.follow)
 	trial := reports.route(http.MethodGet, documentPath+"/trial/live", "follow-trial", "Get the signed revision under trial")
 	trial.Description, trial.Parameters = live.Description, live.Parameters
+	trial.Responses = map[string]*huma.Response{"200": {Description: "The signed revision", Content: revision}, "304": same}
 	trial.free = true
-	s.raw(trial, "application/json", s.hub.ServeTrial)
+	s.raw(trial, "", s.hub.ServeTrial)
 	report := reports.route(http.MethodPost, documentPath+"/reports", "report", "Report the applied revision and counters of a client")
 	report.Description, report.Parameters = live.Description, live.Parameters
 	report.free = true

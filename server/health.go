@@ -115,8 +115,12 @@ func schemaName(t reflect.Type, hint string) string {
 	}
 }
 
-// describe completes the OpenAPI document: every operation can answer with a problem. It returns a function that writes it, once.
+// describe completes the OpenAPI document: every operation can answer with a problem, and none with an error of the router. It returns a
+// function that writes it, once.
 func describe(document *huma.OpenAPI) func() ([]byte, error) {
+	for _, t := range []reflect.Type{reflect.TypeFor[huma.ErrorModel](), reflect.TypeFor[huma.ErrorDetail]()} {
+		delete(document.Components.Schemas.Map(), schemaName(t, ""))
+	}
 	schema := document.Components.Schemas.Schema(reflect.TypeFor[api.Problem](), true, "Problem")
 	for _, item := range document.Paths {
 		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -151,12 +153,54 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 	try("end-trial", "DELETE", "/v1/documents/new/trial", 200, nil, "")
 	try("freeze", "PUT", "/v1/documents/pay/freeze", 200, api.Freeze{Reason: "r"}, "")
 	try("unfreeze", "DELETE", "/v1/documents/pay/freeze", 200, nil, "")
+	try("publish", "POST", "/v1/documents/pay/revisions", 200, api.Publish{Body: fmt.Sprintf(documentText, 5), Rollout: &api.Plan{Steps: []api.Step{{Share: 1, Hold: 1.5}}}}, "*")
+	get("get-rollout", "/v1/documents/pay/rollout")
 	try("rotate-signing-key", "POST", "/v1/signing-key/rotate", 200, nil, "")
 	try("sign-in", "POST", "/v1/session", 200, api.SignIn{Token: e.secret}, "")
 	try("logout", "DELETE", "/v1/session", 204, nil, "")
 	for _, o := range e.server.mux.declared {
 		if !done[o.OperationID] {
 			t.Errorf("%s is not called here", o.OperationID)
+		}
+	}
+}
+
+// TestS7WhatProgramsThatFollowGetIsAsTheDocumentSays: a revision, and 304 once they have it.
+func TestS7WhatProgramsThatFollowGetIsAsTheDocumentSays(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, e *env) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go e.server.hub.Run(ctx)
+		e.do(call{method: http.MethodPost, path: "/v1/documents/pay/revisions", body: api.Publish{Body: fmt.Sprintf(documentText, 3)}, header: map[string]string{"If-Match": "*"}})
+		e.do(call{method: http.MethodPost, path: "/v1/documents/pay/revisions", body: api.Publish{Body: fmt.Sprintf(documentText, 4), Trial: true}, header: map[string]string{"If-Match": "*"}})
+		synctest.Wait()
+		v := checker(t, e)
+		for _, path := range []string{"/v1/documents/pay/live", "/v1/documents/pay/trial/live"} {
+			c := call{method: http.MethodGet, path: path, header: map[string]string{}}
+			for _, want := range []int{http.StatusOK, http.StatusNotModified} {
+				r := e.do(c)
+				if r.status != want {
+					t.Errorf("%s: %d %s", path, r.status, r.body)
+				}
+				e.conforms(v, c, r)
+				c.header["If-None-Match"] = r.header.Get("ETag")
+			}
+		}
+	})
+}
+
+// TestS7TheDocumentDescribesOnlyWhatIsUsed: whoever generates a client from it gets no errors that the server never sends.
+func TestS7TheDocumentDescribesOnlyWhatIsUsed(t *testing.T) {
+	text := newEnv(t, nil).get("/v1/openapi.json").body
+	var document struct {
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal([]byte(text), &document); err != nil || len(document.Components.Schemas) == 0 {
+		t.Fatal(err, text)
+	}
+	for name := range document.Components.Schemas {
+		if !strings.Contains(text, `"#/components/schemas/`+name+`"`) {
+			t.Errorf("%s is not used", name)
 		}
 	}
 }

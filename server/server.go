@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ import (
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/deliver"
 	"github.com/tenetdev/tenet/server/internal/documents"
 	"github.com/tenetdev/tenet/server/internal/redrives"
@@ -141,12 +144,14 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.mux = &mux{ServeMux: http.NewServeMux(), declared: map[string]*route{}, wrap: s.protect}
+	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	schemas.RegisterTypeAlias(reflect.TypeFor[rollout.Step](), reflect.TypeFor[api.Step]()) // as it is written: the hold in seconds
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info:    &huma.Info{Title: "Tenet", Version: "1", Description: "Jobs, queues, idempotency records, audit logs, policy documents and tokens."},
 			Components: &huma.Components{
-				Schemas:         huma.NewMapRegistry("#/components/schemas/", schemaName),
+				Schemas:         schemas,
 				SecuritySchemes: securitySchemes(),
 			},
 		},
