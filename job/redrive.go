@@ -68,7 +68,7 @@ type RedrivePlan struct {
 	Canary int `json:"canary,omitempty"`
 	// StopShare stops the redrive when this share (above 0, at most 1) of the released jobs that have ended died again, and
 	// these are at least StopLeast. 0 never stops it. The default of StopLeast is 10, or that share of the selection if this is
-	// less, but at least 1.
+	// less, but at least 1; it goes with StopShare only.
 	StopShare float64 `json:"stop_share,omitempty"`
 	StopLeast int     `json:"stop_least,omitempty"`
 	// MaxPending bounds the released jobs that have not ended. Default: 1,000 with StopShare, so that there is something left to
@@ -173,6 +173,8 @@ func (n *NewRedrive) Check() error {
 		return &RedriveError{"canary", "it is a number or a share, not both"}
 	case !share(n.CanaryShare):
 		return &RedriveError{"canary_share", "write a share above 0 and at most 1"}
+	case n.StopLeast > 0 && n.StopShare == 0:
+		return &RedriveError{"stop_least", "it needs the share at which the redrive stops: give stop_share (--stop-at) too"}
 	case n.HeldFor < 0 || n.HeldFor > time.Hour:
 		return &RedriveError{"held_for", "it is not between 0 and 1 h"}
 	}

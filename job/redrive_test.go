@@ -202,6 +202,17 @@ func TestJ23Defaults(t *testing.T) {
 	}
 }
 
+// TestJ23ALeastNumberWithoutAThresholdIsRefused: who gives one expects that the redrive stops.
+func TestJ23ALeastNumberWithoutAThresholdIsRefused(t *testing.T) {
+	n := job.NewRedrive{ID: strings.Repeat("x", 36), RedrivePlan: job.RedrivePlan{StopLeast: 5}}
+	if refused, ok := errors.AsType[*job.RedriveError](n.Check()); !ok || refused.Field != "stop_least" {
+		t.Error(n.Check())
+	}
+	if n.StopShare = 0.2; n.Check() != nil {
+		t.Error(n.Check())
+	}
+}
+
 // TestS7FiltersHaveOneText checks that the text of a filter selects what the filter selects.
 func TestS7FiltersHaveOneText(t *testing.T) {
 	at := time.Date(2026, 3, 2, 8, 0, 0, 5000, time.UTC)

@@ -37,7 +37,10 @@ func (m *model) redriver() job.RedriveStepper {
 func (m *model) plan(t *rapid.T) job.RedrivePlan {
 	p := job.RedrivePlan{
 		Canary: rapid.IntRange(0, 2).Draw(t, "canary"), StopShare: rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(t, "stop"),
-		StopLeast: rapid.IntRange(0, 2).Draw(t, "least"), MaxPending: rapid.IntRange(0, 3).Draw(t, "pending"),
+		MaxPending: rapid.IntRange(0, 3).Draw(t, "pending"),
+	}
+	if p.StopShare > 0 {
+		p.StopLeast = rapid.IntRange(0, 2).Draw(t, "least")
 	}
 	if m.s.virtual {
 		p.Rate = rapid.SampledFrom([]float64{0, 0.1, 3}).Draw(t, "rate")

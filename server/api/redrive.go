@@ -18,7 +18,7 @@ type NewRedrive struct {
 	Canary      int     `json:"canary,omitempty" minimum:"0" doc:"How many jobs are released first. All of them must complete before the others follow."`
 	CanaryShare float64 `json:"canary_share,omitempty" minimum:"0" maximum:"1" doc:"The canary as a share of the selection, instead of canary."`
 	StopShare   float64 `json:"stop_share,omitempty" minimum:"0" maximum:"1" doc:"Stops the redrive when this share of the released jobs that have ended died again; 0 never does."`
-	StopLeast   int     `json:"stop_least,omitempty" minimum:"0" doc:"The least number of jobs that died again to stop for. Default 10, or that share of the selection if this is less."`
+	StopLeast   int     `json:"stop_least,omitempty" minimum:"0" doc:"With stop_share: the least number of jobs that died again to stop for. Default 10, or that share of the selection if this is less."`
 	MaxPending  int     `json:"max_pending,omitempty" minimum:"0" doc:"The most released jobs that have not ended. Default 1,000 with stop_share; otherwise there is no bound."`
 }
 

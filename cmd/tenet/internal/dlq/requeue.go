@@ -120,6 +120,9 @@ func (f *planFlags) plan() (n job.NewRedrive, err error) {
 	if n.StopLeast < 0 || n.MaxPending < 0 {
 		return n, cli.Usagef("--stop-least and --max-pending: not below 0")
 	}
+	if n.StopLeast > 0 && n.StopShare == 0 {
+		return n, cli.Usagef("--stop-least is for --stop-at; give that too")
+	}
 	return n, err
 }
 
