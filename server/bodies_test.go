@@ -91,3 +91,18 @@ func TestS7SecondsThatNoDurationHoldsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestS7AJobHasOnePayload: of two, one would be lost.
+func TestS7AJobHasOnePayload(t *testing.T) {
+	e := newEnv(t, nil)
+	for job, want := range map[string]int{
+		`"payload":{"a":1},"payload_base64":"aGk="`: http.StatusUnprocessableEntity, `"payload":null,"payload_base64":"aGk="`: http.StatusOK, `"payload_base64":"aGk="`: http.StatusOK,
+	} {
+		for path, body := range map[string]string{"/v1/jobs": `{"jobs":[{"type":"mail",` + job + `}]}`, "/v1/flows": `{"jobs":[{"type":"mail","node":"a",` + job + `}]}`} {
+			r := e.change(http.MethodPost, path, path+job, body)
+			if r.status != want || want != http.StatusOK && !strings.Contains(r.body, `"body.jobs[0].payload_base64"`) {
+				t.Errorf("%s %s: %d %s", path, job, r.status, r.body)
+			}
+		}
+	}
+}

@@ -106,6 +106,11 @@ func (s *Server) enqueueFlow(ctx context.Context, in *bodyOf[api.NewFlow]) (*ans
 	if err != nil {
 		return nil, err
 	}
+	for i := range in.Body.Jobs {
+		if err := onePayload(i, &in.Body.Jobs[i].NewJobRequest); err != nil {
+			return nil, err
+		}
+	}
 	f, err := in.Body.Flow().Inserts()
 	if err != nil {
 		return nil, err

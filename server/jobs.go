@@ -290,6 +290,9 @@ func (s *Server) enqueue(ctx context.Context, in *bodyOf[api.Enqueue]) (*answer[
 	who := callerOf(ctx)
 	requests := make([]job.Request, len(in.Body.Jobs))
 	for i := range in.Body.Jobs {
+		if err := onePayload(i, &in.Body.Jobs[i]); err != nil {
+			return nil, err
+		}
 		requests[i] = in.Body.Jobs[i].Request()
 		queue := cmp.Or(requests[i].Queue, job.DefaultQueue)
 		if err := who.mayQueue(queue); err != nil {
@@ -308,6 +311,14 @@ func (s *Server) enqueue(ctx context.Context, in *bodyOf[api.Enqueue]) (*answer[
 		return nil, err
 	}
 	return answers(api.Receipts{Receipts: lists.Map(receipts, func(r job.Receipt) api.Receipt { return api.Receipt(r) })}, nil)
+}
+
+// onePayload refuses a job with two payloads, of which one would be lost.
+func onePayload(i int, r *api.NewJobRequest) error {
+	if len(r.PayloadBase64) > 0 && len(r.Payload) > 0 && string(r.Payload) != "null" {
+		return invalid(fmt.Sprintf("body.jobs[%d].payload_base64", i), "there is a payload, too; give one of the two")
+	}
+	return nil
 }
 
 // summary describes jobs that are to be stored for the audit log.
