@@ -106,3 +106,20 @@ func TestS7AJobHasOnePayload(t *testing.T) {
 		}
 	}
 }
+
+// TestJ19APUTOfALimitSetsOne: a request without values, such as that of a program whose values were lost, does not remove the setting.
+func TestJ19APUTOfALimitSetsOne(t *testing.T) {
+	e := newEnv(t, nil)
+	const path = "/v1/limits/one?queue=mail"
+	if r := e.change(http.MethodPut, path, "set", `{"values":{"concurrency":1}}`); r.status != http.StatusOK {
+		t.Fatal(r)
+	}
+	for _, body := range []string{`{}`, `{"off":false}`, `{"values":null}`} {
+		if r := e.change(http.MethodPut, path, body, body); r.status != http.StatusUnprocessableEntity || !strings.Contains(r.body, `"body.values"`) {
+			t.Errorf("%s: %d %s", body, r.status, r.body)
+		}
+	}
+	if r := e.get("/v1/limits"); !strings.Contains(r.body, `"source":"setting"`) {
+		t.Error(r.body)
+	}
+}

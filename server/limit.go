@@ -58,6 +58,9 @@ func (s *Server) listLimits(ctx context.Context, _ *struct{}) (*answer[api.Limit
 }
 
 func (s *Server) setLimit(ctx context.Context, in *limitSetting) (*answer[api.Limit], error) {
+	if in.Body.Values == nil && !in.Body.Off { // a setting of neither would be none
+		return nil, invalid("body.values", "missing; give values or off, or remove the setting with DELETE")
+	}
 	return s.changeLimit(ctx, in.Body.Setting(job.LimitName{Queue: in.Queue, Type: in.Type, Name: in.Name}))
 }
 

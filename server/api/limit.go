@@ -44,7 +44,7 @@ type LimitRate struct {
 // LimitSetting is an operator's setting of a limit: its values, or that it is off.
 type LimitSetting struct {
 	Off    bool         `json:"off,omitempty" doc:"There is no such limit, whatever documents say."`
-	Values *LimitValues `json:"values,omitempty" doc:"The values; absent with off."`
+	Values *LimitValues `json:"values,omitempty" doc:"The values; absent with off, and otherwise required."`
 }
 
 // NewLimit returns a limit as the API shows it.
