@@ -71,7 +71,7 @@ func (s *Server) readAudit(w http.ResponseWriter, r *http.Request) {
 	if err == nil && newest && !ok {
 		err = refusal(http.StatusNotFound, "this log cannot be read backwards", "read it with order=oldest")
 	}
-	if err := cmp.Or(err, checkAfter(after), checkAfter(before)); err != nil {
+	if err := cmp.Or(err, checkPosition("after", after), checkPosition("before", before)); err != nil {
 		s.problemOf(r.Context(), err).write(w)
 		return
 	}
@@ -99,13 +99,13 @@ func (s *Server) readAudit(w http.ResponseWriter, r *http.Request) {
 	_ = lines.out.Flush()
 }
 
-// checkAfter refuses what no cursor is: stores number their lines.
-func checkAfter(after string) error {
-	if after == "" {
+// checkPosition refuses what is not the cursor of a line or event: stores number them. The name is that of the parameter or header.
+func checkPosition(name, cursor string) error {
+	if cursor == "" {
 		return nil
 	}
-	if n, err := strconv.ParseInt(after, 10, 64); err != nil || n < 0 {
-		return fmt.Errorf("%w: after: not the cursor of a line", errInvalid)
+	if n, err := strconv.ParseInt(cursor, 10, 64); err != nil || n < 0 {
+		return fmt.Errorf("%w: %s: not a cursor or ID of this list", errInvalid, name)
 	}
 	return nil
 }

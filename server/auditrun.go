@@ -162,7 +162,7 @@ func (s *Server) replayFrom(ctx context.Context, in *api.AuditReplay) (*replaySt
 			err = json.Unmarshal(raw, state)
 		}
 		if err == nil {
-			err = checkAfter(state.After)
+			err = checkPosition("cursor", state.After)
 		}
 		if err != nil || len(state.Document) > longestDocument {
 			return nil, fmt.Errorf("%w: cursor: not one of a replay", errInvalid)

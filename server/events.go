@@ -58,7 +58,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	who, after := callerOf(r.Context()), r.Header.Get("Last-Event-ID")
 	restored, _ := s.feed.restored() // before the log's end is looked for
 	want, err := parseTopics(r.URL.Query().Get("topics"))
-	err = cmp.Or(err, checkAfter(after))
+	err = cmp.Or(err, checkPosition("Last-Event-ID", after))
 	if want.transitions {
 		err = cmp.Or(err, who.unbound())
 	}

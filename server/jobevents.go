@@ -42,7 +42,7 @@ func (s *Server) streamJobEvents(w http.ResponseWriter, r *http.Request) {
 	if full == nil {
 		defer release()
 	}
-	if err := cmp.Or(lack, err, checkAfter(position), full); err != nil {
+	if err := cmp.Or(lack, err, checkPosition("Last-Event-ID", position), full); err != nil {
 		s.problemOf(r.Context(), err).write(w)
 		return
 	}

@@ -32,3 +32,24 @@ func TestS7NoParameterOfAURLIsIgnored(t *testing.T) {
 		}
 	}
 }
+
+// TestS7AFaultNamesItsPlace in the same way, whichever part of the server has found it.
+func TestS7AFaultNamesItsPlace(t *testing.T) {
+	e := newEnv(t, nil)
+	for _, c := range []struct {
+		call
+		place string
+	}{
+		{call{method: http.MethodGet, path: "/v1/jobs?cursor=%00"}, `"query.cursor"`},
+		{call{method: http.MethodGet, path: "/v1/jobs/%ff"}, `"path.id"`},
+		{call{method: http.MethodPost, path: "/v1/jobs/search", body: `{"filter":{"queue":"a\u0000"}}`}, `"body.filter.queue"`},
+		{call{method: http.MethodGet, path: "/v1/events", header: map[string]string{"Last-Event-ID": "x"}}, "Last-Event-ID: "},
+		{call{method: http.MethodGet, path: "/v1/jobs/events", header: map[string]string{"Last-Event-ID": "x"}}, "Last-Event-ID: "},
+		{call{method: http.MethodGet, path: "/v1/audit/events?order=newest&before=x"}, "before: "},
+		{call{method: http.MethodGet, path: "/v1/audit/events?after=x"}, "after: "},
+	} {
+		if r := e.do(c.call); r.status != http.StatusUnprocessableEntity || !strings.Contains(r.body, c.place) {
+			t.Errorf("%s: %d %s", c.path, r.status, r.body)
+		}
+	}
+}

@@ -165,10 +165,15 @@ func unfit(v reflect.Value) (path string, found bool) {
 				continue
 			}
 			f := v.Type().Field(i)
-			name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("path"), f.Tag.Get("query"), f.Tag.Get("header"), f.Tag.Get("json"), strings.ToLower(f.Name)), ",")
 			if f.Anonymous {
 				return path, true
 			}
+			for _, place := range []string{"path", "query", "header"} {
+				if name := f.Tag.Get(place); name != "" {
+					return under(place+"."+name, path), true
+				}
+			}
+			name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("json"), strings.ToLower(f.Name)), ",")
 			return under(name, path), true
 		}
 	}
