@@ -123,3 +123,15 @@ func TestJ19APUTOfALimitSetsOne(t *testing.T) {
 		t.Error(r.body)
 	}
 }
+
+// TestS7AJobWithoutAttemptsHasAnEmptyHistory, which only lists leave out.
+func TestS7AJobWithoutAttemptsHasAnEmptyHistory(t *testing.T) {
+	e := newEnv(t, nil)
+	ids := e.enqueue(api.NewJobRequest{Type: "mail"})
+	if r := e.get("/v1/jobs/" + ids[0]); !strings.Contains(r.body, `"history":[]`) {
+		t.Error(r.body)
+	}
+	if r := e.get("/v1/jobs"); strings.Contains(r.body, "history") {
+		t.Error(r.body)
+	}
+}

@@ -259,7 +259,7 @@ func (s *Server) getJob(ctx context.Context, in *jobID) (*answer[api.Job], error
 	case !within(r.Queue, who.Queues):
 		return nil, &job.NotFoundError{What: "job", ID: in.ID} // to this caller
 	}
-	return answers(api.NewJob(redacted(r, hide), history), nil)
+	return answers(api.NewJob(redacted(r, hide), orEmpty(history)), nil)
 }
 
 func (s *Server) stats(ctx context.Context, who *caller) (api.Stats, error) {
