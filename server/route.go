@@ -102,7 +102,8 @@ func (s *Server) declare(o *route) {
 	switch o.once {
 	case keyed:
 		header(tenethttp.HeaderIdempotencyKey, "Names the change: a repetition with the same key is answered with the stored answer, and nothing is done again. "+
-			"An answer of 503 is not stored: the change may have been made, and a repetition may make it again.")
+			"An answer of 503 is not stored: the change may have been made, and a repetition may make it again. "+
+			"If the server dies in the meantime, a repetition gets 409: docs/server.md says what to do.")
 	case condition:
 		header("If-Match", "The entity tag of what is changed, as a read has returned it.")
 	case reads, named:

@@ -8,7 +8,7 @@ import (
 
 // Problem is a problem document (RFC 9457) with a remedy.
 type Problem struct {
-	Type   string  `json:"type" doc:"The kind of problem: urn:tenet:problem:NAME, or about:blank if there is no more to say than the status."`
+	Type   string  `json:"type" doc:"The kind of problem: urn:tenet:problem:NAME, urn:tenet:idempotency:NAME for one of the key of a change, or about:blank if there is no more to say than the status. docs/server.md lists them."`
 	Title  string  `json:"title"`
 	Status int     `json:"status"`
 	Detail string  `json:"detail,omitempty"`

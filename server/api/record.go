@@ -24,7 +24,7 @@ type Record struct {
 	Attempts    int                  `json:"attempts"`
 	PolicyHash  string               `json:"policy_hash,omitempty"`
 	HasResult   bool                 `json:"has_result"`
-	ResultBytes int                  `json:"result_bytes"`
+	ResultBytes int                  `json:"result_bytes" doc:"The size of the stored result; 0 in lists."`
 	Result      []byte               `json:"result,omitempty" doc:"The stored result in base64, if the request has result=true."`
 	Failure     *idempotency.Failure `json:"failure,omitempty"`
 	Created     time.Time            `json:"created"`
