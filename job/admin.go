@@ -194,10 +194,14 @@ type QueueState struct {
 	Actor  string    `json:"actor,omitempty"` // who switched it last, as the audit log names operators; may be empty
 }
 
-// Check returns a *SettingError for a queue that is missing, longer than 128 bytes, not valid UTF-8 or contains NUL.
+// Check returns a *SettingError for a queue that is missing, longer than 128 bytes, not valid UTF-8 or contains NUL, and for an end
+// that is not within the years 1 to 9999.
 func (q QueueState) Check() error {
 	if problem := queueProblem(q.Queue); problem != "" {
 		return &SettingError{"queue", problem}
+	}
+	if problem := yearProblem(q.Until); problem != "" {
+		return &SettingError{"until", problem}
 	}
 	return nil
 }

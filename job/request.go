@@ -125,8 +125,8 @@ func (r Request) insert(index, maxPayload int) (Insert, error) {
 		return fail("timeout", fmt.Sprintf("%v is out of range; leave it out for the policy's", r.Timeout))
 	case r.UniqueFor < 0 || r.UniqueFor > MaxDelay:
 		return fail("unique_for", fmt.Sprintf("%v is out of range", r.UniqueFor))
-	case !r.RunAt.IsZero() && (r.RunAt.UTC().Year() < 1 || r.RunAt.UTC().Year() > 9999):
-		return fail("run_at", fmt.Sprintf("year %d is not within 1 to 9999", r.RunAt.UTC().Year()))
+	case yearProblem(r.RunAt) != "":
+		return fail("run_at", yearProblem(r.RunAt))
 	case r.UniqueFor > 0 && r.UniqueKey == "":
 		return fail("unique_key", "missing, but unique_for is set")
 	}
@@ -153,6 +153,14 @@ func queueProblem(name string) string {
 		return "missing"
 	}
 	return textProblem(name, maxQueueBytes)
+}
+
+// yearProblem says why JSON, and with it a record, cannot hold a time, or "".
+func yearProblem(t time.Time) string {
+	if year := t.UTC().Year(); year < 1 || year > 9999 {
+		return fmt.Sprintf("year %d is not within 1 to 9999", year)
+	}
+	return ""
 }
 
 func textProblem(s string, limit int) string {

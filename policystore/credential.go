@@ -46,7 +46,7 @@ func (t *Token) Valid(now time.Time) bool {
 	return (t.Expires.IsZero() || now.Before(t.Expires)) && (t.Revoked.IsZero() || now.Before(t.Revoked))
 }
 
-// Check returns an error that names the field of a bound that is not a name.
+// Check returns an error that names the field: of a bound that is not a name, or an expiry that is not within the years 1 to 9999.
 func (t *Token) Check() error {
 	for _, bounds := range []struct {
 		field string
@@ -57,6 +57,9 @@ func (t *Token) Check() error {
 				return fmt.Errorf("%s: %q is not a name; leave the field out for a token that is bound to none", bounds.field, name)
 			}
 		}
+	}
+	if year := t.Expires.UTC().Year(); year < 1 || year > 9999 { // which JSON cannot hold
+		return fmt.Errorf("expires: year %d is not within 1 to 9999", year)
 	}
 	return nil
 }

@@ -135,3 +135,26 @@ func TestS7AJobWithoutAttemptsHasAnEmptyHistory(t *testing.T) {
 		t.Error(r.body)
 	}
 }
+
+// TestS7ATimeThatJSONCannotHoldIsRefused: in UTC it is in the year 10000. A list with it could not be read any more.
+func TestS7ATimeThatJSONCannotHoldIsRefused(t *testing.T) {
+	e := newEnv(t, nil)
+	for path, body := range map[string]string{
+		"/v1/queues/mail": `{"paused":true,"until":"9999-12-31T23:30:00-01:00"}`,
+		"/v1/tokens":      `{"name":"t","scopes":["read"],"expires":"9999-12-31T23:30:00-01:00"}`,
+		"/v1/jobs":        `{"jobs":[{"type":"mail","run_at":"9999-12-31T23:30:00-01:00"}]}`,
+	} {
+		method := http.MethodPost
+		if path == "/v1/queues/mail" {
+			method = http.MethodPut
+		}
+		if r := e.change(method, path, path, body); r.status != http.StatusUnprocessableEntity || !strings.Contains(r.body, "year 10000") {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+	for _, path := range []string{"/v1/queues", "/v1/tokens"} {
+		if r := e.get(path); r.status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+}

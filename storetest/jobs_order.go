@@ -175,6 +175,14 @@ func orderCases() []jobsCase {
 				s.Errorf("queues: %+v, %v", queues, err)
 			}
 		}},
+		{name: "J13/a pause until a year that JSON cannot hold is refused", run: func(s *jobs) {
+			for _, until := range []time.Time{time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -3600)), time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)} {
+				err := s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true, Until: until})
+				if refused, ok := errors.AsType[*job.SettingError](err); !ok || refused.Field != "until" {
+					s.Errorf("%s: %v", until, err)
+				}
+			}
+		}},
 		{name: "J13/a pause with an end resumes by itself", run: func(s *jobs) {
 			s.add(job.Insert{})
 			until := s.clock().Add(s.short)
