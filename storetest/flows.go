@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -268,6 +269,15 @@ func needCases() []jobsCase {
 				return store.FlowNodes(s.ctx, job.NodeQuery{Flow: want[0], After: last.Position, Limit: 2})
 			})
 			noDiff(s, "nodes", cmp.Diff([]string{"a", "b", "c"}, lists.Map(nodes, func(n job.FlowNode) string { return n.Node })))
+			far, err := store.Flows(s.ctx, job.FlowQuery{Below: math.MaxInt64, Limit: 5})
+			s.must(err, nil)
+			noDiff(s, "flows below a high cursor", cmp.Diff(want, lists.Map(far, func(f job.FlowInfo) string { return f.ID })))
+			for _, q := range []job.NodeQuery{{Flow: want[0]}, {NeededBy: nodes[1].JobID}, {DependsOn: nodes[0].JobID}} {
+				q.After = math.MaxInt
+				if list, err := store.FlowNodes(s.ctx, q); err != nil || len(list) > 0 {
+					s.Errorf("nodes after a high position: %v, %v", list, err)
+				}
+			}
 			alone := s.add(job.Insert{})
 			_, noFlow := store.Flow(s.ctx, "none")
 			_, noNodes := store.FlowNodes(s.ctx, job.NodeQuery{Flow: "none"})

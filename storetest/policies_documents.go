@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -127,6 +128,9 @@ func documentCases() []policiesCase {
 				numbers = append(numbers, r.Number)
 			}
 			s.same([]int64{5, 4, 3, 2, 1}, numbers, "numbers")
+			far, err := s.Revisions(s.ctx, "payments", math.MaxInt64, 9)
+			s.ok(err)
+			s.same(5, len(far), "revisions below a high number")
 		}},
 		{"S1 documents are listed by name", func(s *policies) {
 			for _, name := range []string{"b", "a", "ä", "B", "c"} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -80,7 +81,7 @@ SELECT f.seq, f.id, f.created_at, f.layers, f.jobs + coalesce(c.jobs, 0), f.comp
 FROM {{schema}}.flow f LEFT JOIN (SELECT flow, sum(jobs)::bigint AS jobs, sum(completed)::bigint AS completed, sum(dead)::bigint AS dead, sum(cancelled)::bigint AS cancelled
     FROM {{schema}}.flow_change GROUP BY flow) c ON c.flow = f.seq
 WHERE `
-	pageOfFlowsSQL = `($1 = 0 OR f.seq < $1) AND f.jobs + coalesce(c.jobs, 0) > 0 ORDER BY f.seq DESC LIMIT $2`
+	pageOfFlowsSQL = `(f.seq < $1 OR $1 = 0) AND f.jobs + coalesce(c.jobs, 0) > 0 ORDER BY f.seq DESC LIMIT $2`
 
 	// stateSQL is the state and output of the job of node n.
 	stateSQL = `LATERAL (
@@ -176,7 +177,7 @@ func (j *Jobs) FlowNodes(ctx context.Context, q job.NodeQuery) (page []job.FlowN
 		found = rows.Next()
 		return nil
 	})
-	queued := b.Queue(j.db.sql(fmt.Sprintf(nodesSQL, nodes+nodePageSQL)), of, q.After, q.Node, cmp.Or(max(q.Limit, 0), 1000), q.Outputs)
+	queued := b.Queue(j.db.sql(fmt.Sprintf(nodesSQL, nodes+nodePageSQL)), of, min(q.After, math.MaxInt32), q.Node, cmp.Or(max(q.Limit, 0), 1000), q.Outputs)
 	collect(queued, &page, func(row pgx.CollectableRow) (n job.FlowNode, err error) {
 		err = row.Scan(&n.Position, &n.Node, &n.Layer, &n.JobID, &n.Type, &n.State, &n.OnFailure, &n.Unmet, &n.Needs, &n.Dependents, &n.Output)
 		return n, err

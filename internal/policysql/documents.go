@@ -97,7 +97,7 @@ func (s *Store) Revision(ctx context.Context, name string, number int64) (policy
 func (s *Store) Revisions(ctx context.Context, name string, below int64, limit int) ([]policystore.Revision, error) {
 	return s.revisions(ctx, Query{
 		What: "revisions",
-		Text: revisionColumns + ` FROM {{revision}} WHERE document = ?1 AND (?2 = 0 OR number < ?2) ORDER BY number DESC LIMIT ?3`,
+		Text: revisionColumns + ` FROM {{revision}} WHERE document = ?1 AND (number < ?2 OR ?2 = 0) ORDER BY number DESC LIMIT ?3`,
 		Args: []any{name, below, max(limit, 0)},
 	})
 }
