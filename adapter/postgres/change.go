@@ -312,24 +312,18 @@ func others(ids []pgtype.UUID, names []string) (list []string) {
 
 // candidates selects jobs and sorts them by the table that they are in.
 func (j *Jobs) candidates(ctx context.Context, tx pgx.Tx, q selection) (byTable map[string][]pgtype.UUID, last string, err error) {
-	rows, err := tx.Query(ctx, j.db.sql(q.text), q.args...)
-	if err != nil {
-		return nil, "", err
-	}
-	defer rows.Close()
+	rows, _ := tx.Query(ctx, j.db.sql(q.text), q.args...)
 	byTable = map[string][]pgtype.UUID{}
-	for rows.Next() {
-		var id pgtype.UUID
-		var state string
-		if err := rows.Scan(&id, &state); err != nil {
-			return nil, "", err
-		}
+	var id pgtype.UUID
+	var state job.State
+	_, err = pgx.ForEachRow(rows, []any{&id, &state}, func() error {
 		for _, p := range places() {
-			if slices.Contains(p.states, job.State(state)) {
+			if slices.Contains(p.states, state) {
 				byTable[p.table] = append(byTable[p.table], id)
 			}
 		}
 		last = id.String()
-	}
-	return byTable, last, rows.Err()
+		return nil
+	})
+	return byTable, last, err
 }

@@ -415,15 +415,10 @@ func (j *Jobs) judge(ctx context.Context, leases []job.Ref, kinds []*string) []e
 	ids, fences := refColumns(leases)
 	errs := make([]error, 0, len(leases))
 	b := steadyBatch()
-	b.Queue(j.text.judge, ids, fences, kinds).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var l leaseState
-			if err := rows.Scan(l.targets()...); err != nil {
-				return err
-			}
-			errs = append(errs, l.err())
-		}
-		return rows.Err()
+	var l leaseState
+	each(b.Queue(j.text.judge, ids, fences, kinds), l.targets(), func() error {
+		errs = append(errs, l.err())
+		return nil
 	})
 	if err := j.db.run(ctx, "judge leases", b); err != nil {
 		return all(len(leases), err)

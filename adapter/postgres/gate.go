@@ -380,31 +380,22 @@ func (t *gateTx) tend() (admitted int, done tended, err error) {
 // events takes the gate, and from the store the events and the buckets that are due.
 func (t *gateTx) events() (events []job.GateEvents, arrived []pgtype.UUID, err error) {
 	b := t.hold()
-	b.Queue(t.j.text.events, maxEvents, maxArrived).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var v job.GateEvents
-			var came []pgtype.UUID
-			if err := rows.Scan(&v.Freed, &v.Dropped, &v.Taken, &v.Left, &v.Touched, &v.Started, (*instant)(&v.At), &came); err != nil {
-				return err
-			}
-			events, arrived = append(events, v), append(arrived, came...)
+	var v, due job.GateEvents
+	var came []pgtype.UUID
+	into := []any{&v.Freed, &v.Dropped, &v.Taken, &v.Left, &v.Touched, &v.Started, (*instant)(&v.At), &came}
+	each(b.Queue(t.j.text.events, maxEvents, maxArrived), into, func() error {
+		events, arrived = append(events, v), append(arrived, came...)
+		return nil
+	})
+	var name pgtype.Text
+	each(b.Queue(t.j.text.dueBuckets), []any{&name, (*instant)(&t.now)}, func() error {
+		if name.Valid {
+			due.Touched = append(due.Touched, name.String)
 		}
-		return rows.Err()
+		return nil
 	})
-	b.Queue(t.j.text.dueBuckets).Query(func(rows pgx.Rows) error {
-		var due job.GateEvents
-		var name pgtype.Text
-		var now time.Time
-		_, err := pgx.ForEachRow(rows, []any{&name, &now}, func() error {
-			if t.now = now.UTC(); name.Valid {
-				due.Touched = append(due.Touched, name.String)
-			}
-			return nil
-		})
-		events = append(events, due)
-		return err
-	})
-	return events, arrived, t.tx.SendBatch(t.ctx, b).Close()
+	err = t.tx.SendBatch(t.ctx, b).Close()
+	return append(events, due), arrived, err
 }
 
 // arrivals reads jobs that have come to the gate.
@@ -414,8 +405,8 @@ func (t *gateTx) arrivals(ids []pgtype.UUID) ([]*job.Entrant, error) {
 		e := &job.Entrant{}
 		var r job.Record
 		var meta []byte
-		var priority int16
-		if err := row.Scan(&e.ID, &e.Holds, &priority, &e.RunAt, &e.CreatedAt, &r.Queue, &r.Type, &meta, &r.Payload); err != nil {
+		err := row.Scan(&e.ID, &e.Holds, &e.Priority, (*instant)(&e.RunAt), (*instant)(&e.CreatedAt), &r.Queue, &r.Type, &meta, &r.Payload)
+		if err != nil {
 			return nil, err
 		}
 		if meta != nil {
@@ -423,7 +414,7 @@ func (t *gateTx) arrivals(ids []pgtype.UUID) ([]*job.Entrant, error) {
 				return nil, fmt.Errorf("metadata of job %s: %w", e.ID, err)
 			}
 		}
-		e.Priority, e.RunAt, e.CreatedAt, e.Needs = int(priority), e.RunAt.UTC(), e.CreatedAt.UTC(), t.gate.Needs(&r)
+		e.Needs = t.gate.Needs(&r)
 		return e, nil
 	})
 }
@@ -452,10 +443,7 @@ func (t *gateTx) Lines(first map[string]int) ([]*job.Entrant, error) {
 	rows, _ := t.tx.Query(t.ctx, t.j.text.lines, names, counts)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Entrant, error) {
 		e := &job.Entrant{}
-		var priority int16
-		err := row.Scan(&e.ID, &e.Needs, &e.Holds, &e.Line, &priority, &e.RunAt, &e.CreatedAt)
-		e.Priority, e.RunAt, e.CreatedAt = int(priority), e.RunAt.UTC(), e.CreatedAt.UTC()
-		return e, err
+		return e, row.Scan(&e.ID, &e.Needs, &e.Holds, &e.Line, &e.Priority, (*instant)(&e.RunAt), (*instant)(&e.CreatedAt))
 	})
 }
 

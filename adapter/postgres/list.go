@@ -155,10 +155,7 @@ func (j *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 	var list []*job.Record
 	b := steadyBatch()
 	if q.text != "" {
-		b.Queue(j.db.sql(q.text), q.args...).Query(func(rows pgx.Rows) error {
-			list, err = readRecords(rows)
-			return err
-		})
+		collect(b.Queue(j.db.sql(q.text), q.args...), &list, readRecord)
 	}
 	if err := j.db.run(ctx, "list", b); err != nil {
 		return nil, err
@@ -166,21 +163,13 @@ func (j *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 	return list, nil
 }
 
-func readRecords(rows pgx.Rows) ([]*job.Record, error) {
-	var list []*job.Record
-	for rows.Next() {
-		var r row
-		if err := rows.Scan(r.all()...); err != nil {
-			return nil, err
-		}
-		record, err := r.record()
-		if err != nil {
-			return nil, err
-		}
-		record.Fence = 0 // only Claim hands out leases
-		list = append(list, record)
+func readRecord(columns pgx.CollectableRow) (*job.Record, error) {
+	var r row
+	if err := columns.Scan(r.all()...); err != nil {
+		return nil, err
 	}
-	return list, rows.Err()
+	r.Fence = 0 // only Claim hands out leases
+	return r.record()
 }
 
 const historySQL = `
@@ -207,10 +196,7 @@ func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 	b := &pgx.Batch{}
 	b.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`) // the job and its history belong together
 	b.Queue(steady)
-	b.Queue(j.db.sql(q.text), q.args...).Query(func(rows pgx.Rows) error {
-		list, err = readRecords(rows)
-		return err
-	})
+	collect(b.Queue(j.db.sql(q.text), q.args...), &list, readRecord)
 	collect(b.Queue(j.db.sql(historySQL), key), &history, readAttempt)
 	b.Queue(`COMMIT`)
 	if err := j.db.run(ctx, "get", b); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
@@ -101,13 +102,8 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 			done.Reclaimed = len(done.Lost)
 			return err
 		})
-		b.Queue(j.text.nextDue, due).Query(func(rows pgx.Rows) error {
-			done.NextDue = time.Time{} // the batch may be repeated
-			if rows.Next() {
-				return rows.Scan((*instant)(&done.NextDue))
-			}
-			return nil
-		})
+		done.NextDue = time.Time{} // the batch may be repeated
+		each(b.Queue(j.text.nextDue, due), []any{(*instant)(&done.NextDue)}, func() error { return nil })
 		b.Queue(j.db.sql(expireKeysSQL), limit)
 		j.askLimits(b)
 		b.Queue(j.db.sql(addUpSQL), j.db.lockKey("totals"))
@@ -142,31 +138,28 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 
 // scanLost reads what reclaimSQL returns.
 func scanLost(rows pgx.Rows) (list []job.Lost, at time.Time, err error) {
-	for rows.Next() {
-		var released bool
-		var id pgtype.UUID
-		var fence pgtype.Int8
-		var attempts pgtype.Int4
-		var jobType, queue, worker, state pgtype.Text
-		var meta []byte
-		if err := rows.Scan(&at, &id, &fence, &jobType, &queue, &meta, &worker, &state, &attempts, &released); err != nil {
-			return nil, at, err
-		}
+	var l job.Lost
+	var id pgtype.UUID
+	var meta []byte
+	var attempts pgtype.Int4
+	var released bool
+	_, err = pgx.ForEachRow(rows, []any{
+		&at, &id, (*zeronull.Int8)(&l.Fence), (*zeronull.Text)(&l.Type), (*zeronull.Text)(&l.Queue), &meta, (*zeronull.Text)(&l.Worker),
+		(*zeronull.Text)(&l.State), &attempts, &released,
+	}, func() error {
 		if !id.Valid {
-			continue
+			return nil
 		}
-		l := job.Lost{
-			Ref: job.Ref{ID: id.String(), Fence: fence.Int64}, Type: jobType.String, Queue: queue.String, Worker: worker.String,
-			State: job.State(state.String), Attempts: int(attempts.Int32),
-		}
+		l.ID, l.Meta, l.Attempts = id.String(), nil, int(attempts.Int32)
 		if meta != nil {
 			if err := json.Unmarshal(meta, &l.Meta); err != nil {
-				return nil, at, fmt.Errorf("metadata of job %s: %w", l.ID, err)
+				return fmt.Errorf("metadata of job %s: %w", l.ID, err)
 			}
 		}
 		list = append(list, l)
-	}
-	return list, at, rows.Err()
+		return nil
+	})
+	return list, at, err
 }
 
 // remove removes up to limit finished jobs whose time is over.

@@ -130,17 +130,12 @@ func (db *DB) lockKey(purpose string) int64 {
 func (db *DB) applied(ctx context.Context, q interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }) ([]migrate.Applied, error) {
-	rows, err := q.Query(ctx, `SELECT to_regclass($1) IS NOT NULL`, db.schema+".migration")
-	if err != nil {
-		return nil, kind.Wrap("migrations", err)
-	}
+	rows, _ := q.Query(ctx, `SELECT to_regclass($1) IS NOT NULL`, db.schema+".migration")
 	exists, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
 	if err != nil || !exists {
 		return nil, db.wrap("migrations", err)
 	}
-	if rows, err = q.Query(ctx, db.sql(`SELECT version, applied_at FROM {{schema}}.migration`)); err != nil {
-		return nil, kind.Wrap("migrations", err)
-	}
+	rows, _ = q.Query(ctx, db.sql(`SELECT version, applied_at FROM {{schema}}.migration`))
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[migrate.Applied])
 	return list, db.wrap("migrations", err)
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/pipeline"
 )
@@ -227,21 +229,17 @@ func (o *Outbox) nextWindow(ctx context.Context) (*window, error) {
 }
 
 func (o *Outbox) readPage(ctx context.Context, w *window, n int) (list []*row, err error) {
-	rows, err := o.pool.Query(ctx, o.page, w.base, w.target, w.after, w.upTo, n)
-	if err != nil {
-		return nil, kind.Wrap("read", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	rows, _ := o.pool.Query(ctx, o.page, w.base, w.target, w.after, w.upTo, n) // whose error the rows have too
+	list, err = pgx.CollectRows(rows, func(columns pgx.CollectableRow) (*row, error) {
 		var b body
 		r := &row{at: position{base: w.base, target: w.target}, count: 1}
-		if err := rows.Scan(append([]any{&r.at.seq}, b.targets()...)...); err != nil {
-			return nil, kind.Wrap("read", err)
+		if err := columns.Scan(append([]any{&r.at.seq}, b.targets()...)...); err != nil {
+			return nil, err
 		}
 		r.transaction = b.transaction()
-		list = append(list, r)
-	}
-	return list, kind.Wrap("read", rows.Err())
+		return r, nil
+	})
+	return list, kind.Wrap("read", err)
 }
 
 // add adds the rows read from a window and returns those that have not been acknowledged.

@@ -145,10 +145,7 @@ func (q *Queue) postpone(ctx context.Context, what string, held []pipeline.Deliv
 
 // names runs a statement that returns IDs.
 func (q *Queue) names(ctx context.Context, sql string, args ...any) ([]string, error) {
-	rows, err := q.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := q.pool.Query(ctx, sql, args...) // whose error the rows have too
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 

@@ -75,13 +75,10 @@ func (t *table) describe(ctx context.Context) error {
 			AND pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%')
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
 	WHERE c.oid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped`
-	rows, err := t.pool.Query(ctx, question, quoteTable(t.o.Table))
-	if err != nil {
-		return err
-	}
+	rows, _ := t.pool.Query(ctx, question, quoteTable(t.o.Table)) // whose error the rows have too
 	var name string
 	var c column
-	_, err = pgx.ForEachRow(rows, []any{&t.schema, &t.name, &name, &c.typ, &c.notNull, &c.unique, &c.counted}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&t.schema, &t.name, &name, &c.typ, &c.notNull, &c.unique, &c.counted}, func() error {
 		t.columns[name] = c
 		return nil
 	})
