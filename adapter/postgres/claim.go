@@ -197,7 +197,7 @@ func (j *Jobs) origins(ctx context.Context, c job.Claim) (from []origin, err err
 	b := steadyBatch()
 	p := j.promote(b)
 	for i := range from {
-		collect(b.Queue(j.text.types, from[i].Queue), &from[i].types, pgx.RowTo[string])
+		collect(b.Queue(j.db.hot(typesSQL), from[i].Queue), &from[i].types, pgx.RowTo[string])
 	}
 	if err := j.db.run(ctx, "claim", b); err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ const anyDueSQL = `SELECT EXISTS (SELECT FROM {{schema}}.scheduled WHERE run_at 
 // lookForDue looks in a batch whether jobs are due, which costs a fifth of promoting them.
 func (j *Jobs) lookForDue(b *pgx.Batch, due *bool) {
 	from := j.due.from(time.Now())
-	b.Queue(j.text.anyDue, from).QueryRow(func(r pgx.Row) error {
+	b.Queue(j.db.hot(anyDueSQL), from).QueryRow(func(r pgx.Row) error {
 		err := r.Scan(due)
 		if *due && from.InfinityModifier != 0 {
 			j.due.restart() // the promotion must start at the beginning too
@@ -229,7 +229,7 @@ type promotion struct {
 // promote makes due jobs ready in a batch. After its commit, the result goes to promoted.
 func (j *Jobs) promote(b *pgx.Batch) *promotion {
 	p := &promotion{}
-	b.Queue(j.text.promote, maxPromoted, j.due.from(time.Now())).QueryRow(func(r pgx.Row) error {
+	b.Queue(j.db.hot(promoteSQL), maxPromoted, j.due.from(time.Now())).QueryRow(func(r pgx.Row) error {
 		at := time.Time{}
 		return r.Scan(&p.jobs, &at, &p.gated)
 	})
@@ -365,7 +365,7 @@ func (j *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []
 	var extended, cancelled []int
 	err := retryAborted(ctx, func() error {
 		b := steadyBatch()
-		b.Queue(j.text.extend, ids, fences, d.Microseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&extended, &cancelled) })
+		b.Queue(j.db.hot(extendSQL), ids, fences, d.Microseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&extended, &cancelled) })
 		return j.db.run(ctx, "extend", b)
 	})
 	if err != nil {
@@ -416,7 +416,7 @@ func (j *Jobs) judge(ctx context.Context, leases []job.Ref, kinds []*string) []e
 	errs := make([]error, 0, len(leases))
 	b := steadyBatch()
 	var l leaseState
-	each(b.Queue(j.text.judge, ids, fences, kinds), l.targets(), func() error {
+	each(b.Queue(j.db.hot(judgeSQL), ids, fences, kinds), l.targets(), func() error {
 		errs = append(errs, l.err())
 		return nil
 	})

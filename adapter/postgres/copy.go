@@ -29,7 +29,7 @@ func plain(entries []entry) bool {
 func (j *Jobs) copy(ctx context.Context, entries []entry) error {
 	err := j.db.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		conn := c.Conn().PgConn()
-		_, err := conn.CopyFrom(ctx, newCopyStream(entries, conn.Conn()), j.text.copy)
+		_, err := conn.CopyFrom(ctx, newCopyStream(entries, conn.Conn()), j.db.hot(copySQL))
 		return err
 	})
 	return j.db.wrap("enqueue", err)

@@ -224,7 +224,7 @@ func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, 
 
 func (j *Jobs) queuePlain(b *pgx.Batch, all columns) {
 	for part := range all.parts() {
-		b.Queue(j.text.plain, part.arguments()[:plainArguments]...)
+		b.Queue(j.db.hot(plainSQL), part.arguments()[:plainArguments]...)
 	}
 }
 
@@ -238,10 +238,10 @@ func (j *Jobs) queue(b *pgx.Batch, entries []entry, before string) []job.Receipt
 	}
 	for part := range firsts.parts() {
 		if firsts.keys == 0 {
-			b.Queue(j.text.enqueue, part.arguments()...)
+			b.Queue(j.db.hot(enqueueSQL), part.arguments()...)
 			continue
 		}
-		b.Queue(j.text.enqueueUnique, part.arguments()...).Query(func(rows pgx.Rows) error {
+		b.Queue(j.db.hot(enqueueUniqueSQL), part.arguments()...).Query(func(rows pgx.Rows) error {
 			return part.read(rows, repeated, receipts)
 		})
 	}

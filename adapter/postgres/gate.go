@@ -131,7 +131,7 @@ func (j *Jobs) askLimits(b *pgx.Batch) {
 	if !j.limits.stale() {
 		return
 	}
-	b.Queue(j.text.askLimits).QueryRow(func(r pgx.Row) error {
+	b.Queue(j.db.hot(askLimitsSQL)).QueryRow(func(r pgx.Row) error {
 		are := false
 		err := r.Scan(&are)
 		if err == nil {
@@ -326,7 +326,7 @@ func (t *gateTx) hold() *pgx.Batch {
 
 // queueLimits adds a query for the limits of the store.
 func (j *Jobs) queueLimits(b *pgx.Batch, use func([]job.StoredLimit)) {
-	b.Queue(j.text.jobLimits).Query(func(rows pgx.Rows) error {
+	b.Queue(j.db.hot(jobLimitsSQL)).Query(func(rows pgx.Rows) error {
 		list, err := pgx.CollectRows(rows, readLimit)
 		if err == nil {
 			use(list)
@@ -383,12 +383,12 @@ func (t *gateTx) events() (events []job.GateEvents, arrived []pgtype.UUID, err e
 	var v, due job.GateEvents
 	var came []pgtype.UUID
 	into := []any{&v.Freed, &v.Dropped, &v.Taken, &v.Left, &v.Touched, &v.Started, (*instant)(&v.At), &came}
-	each(b.Queue(t.j.text.events, maxEvents, maxArrived), into, func() error {
+	each(b.Queue(t.j.db.hot(eventsSQL), maxEvents, maxArrived), into, func() error {
 		events, arrived = append(events, v), append(arrived, came...)
 		return nil
 	})
 	var name pgtype.Text
-	each(b.Queue(t.j.text.dueBuckets), []any{&name, (*instant)(&t.now)}, func() error {
+	each(b.Queue(t.j.db.hot(dueBucketsSQL)), []any{&name, (*instant)(&t.now)}, func() error {
 		if name.Valid {
 			due.Touched = append(due.Touched, name.String)
 		}
@@ -400,7 +400,7 @@ func (t *gateTx) events() (events []job.GateEvents, arrived []pgtype.UUID, err e
 
 // arrivals reads jobs that have come to the gate.
 func (t *gateTx) arrivals(ids []pgtype.UUID) ([]*job.Entrant, error) {
-	rows, _ := t.tx.Query(t.ctx, t.j.text.arrived, ids)
+	rows, _ := t.tx.Query(t.ctx, t.j.db.hot(arrivedSQL), ids)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Entrant, error) {
 		e := &job.Entrant{}
 		var r job.Record
@@ -424,7 +424,7 @@ func (t *gateTx) Buckets(names []string) ([]*job.Bucket, error) {
 	if t.stored == nil {
 		t.stored = map[string]bool{}
 	}
-	rows, _ := t.tx.Query(t.ctx, t.j.text.buckets, names)
+	rows, _ := t.tx.Query(t.ctx, t.j.db.hot(bucketsSQL), names)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Bucket, error) {
 		b := &job.Bucket{}
 		err := row.Scan(&b.Name, &b.Held, &b.Unstarted, &b.Waiting, (*instant)(&b.Next))
@@ -440,7 +440,7 @@ func (t *gateTx) Lines(first map[string]int) ([]*job.Entrant, error) {
 	for name, n := range first {
 		names, counts = append(names, name), append(counts, int32(n))
 	}
-	rows, _ := t.tx.Query(t.ctx, t.j.text.lines, names, counts)
+	rows, _ := t.tx.Query(t.ctx, t.j.db.hot(linesSQL), names, counts)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Entrant, error) {
 		e := &job.Entrant{}
 		return e, row.Scan(&e.ID, &e.Needs, &e.Holds, &e.Line, &e.Priority, (*instant)(&e.RunAt), (*instant)(&e.CreatedAt))
@@ -457,7 +457,7 @@ func (t *gateTx) write(r *job.GateResult) (next time.Time, err error) {
 			ids[i], _ = parseID(e.ID)
 			needs[i] = names(e.Needs)
 		}
-		b.Queue(t.j.text.admit, ids, needs).QueryRow(func(row pgx.Row) error {
+		b.Queue(t.j.db.hot(admitSQL), ids, needs).QueryRow(func(row pgx.Row) error {
 			moved := 0
 			if err := row.Scan(&moved); err != nil || moved == n {
 				return err
@@ -474,7 +474,7 @@ func (t *gateTx) write(r *job.GateResult) (next time.Time, err error) {
 			rank, at := e.Rank()
 			ranks[i], since[i], created[i] = int16(rank), stamp(at), stamp(e.CreatedAt)
 		}
-		b.Queue(t.j.text.lineUp, ids, needs, holds, lines, ranks, since, why, created).Exec(func(done pgconn.CommandTag) error {
+		b.Queue(t.j.db.hot(lineUpSQL), ids, needs, holds, lines, ranks, since, why, created).Exec(func(done pgconn.CommandTag) error {
 			if done.RowsAffected() == int64(n) {
 				return nil
 			}
@@ -483,9 +483,9 @@ func (t *gateTx) write(r *job.GateResult) (next time.Time, err error) {
 	}
 	t.putBuckets(b, r.Buckets)
 	if len(r.More) > 0 {
-		b.Queue(t.j.text.touch, r.More)
+		b.Queue(t.j.db.hot(touchSQL), r.More)
 	}
-	each(b.Queue(t.j.text.nextPlace), []any{(*instant)(&next)}, func() error { return nil })
+	each(b.Queue(t.j.db.hot(nextPlaceSQL)), []any{(*instant)(&next)}, func() error { return nil })
 	return next, t.tx.SendBatch(t.ctx, b).Close()
 }
 
@@ -504,13 +504,13 @@ func (t *gateTx) putBuckets(b *pgx.Batch, buckets []*job.Bucket) {
 		}
 	}
 	if len(changed.names) > 0 {
-		b.Queue(t.j.text.changeBuckets, changed.arguments()...)
+		b.Queue(t.j.db.hot(changeBucketsSQL), changed.arguments()...)
 	}
 	if len(added.names) > 0 {
-		b.Queue(t.j.text.addBuckets, added.arguments()...)
+		b.Queue(t.j.db.hot(addBucketsSQL), added.arguments()...)
 	}
 	if len(idle) > 0 {
-		b.Queue(t.j.text.dropBuckets, idle)
+		b.Queue(t.j.db.hot(dropBucketsSQL), idle)
 	}
 }
 

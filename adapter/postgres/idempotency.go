@@ -17,10 +17,7 @@ import (
 // Beginning a new key is one statement and one commit, and so is settling. Other operations read the row, apply a pure function
 // of package idempotency, and write the result if the row has not changed since. Tenants, operations, keys and all other
 // values of callers may contain any bytes.
-type Idempotency struct {
-	db   *DB
-	text idempotencyStatements
-}
+type Idempotency struct{ db *DB }
 
 var (
 	_ idempotency.Store = (*Idempotency)(nil)
@@ -28,15 +25,7 @@ var (
 )
 
 // Idempotency returns the database's idempotency store.
-func (db *DB) Idempotency() *Idempotency {
-	return &Idempotency{db: db, text: idempotencyStatements{
-		insert: db.sql(insertRecordSQL), read: db.sql(readRecordSQL), replace: db.sql(replaceRecordSQL),
-		renew: db.sql(renewRecordSQL), settle: db.sql(settleRecordSQL),
-	}}
-}
-
-// idempotencyStatements are the hot statements with the schema put in.
-type idempotencyStatements struct{ insert, read, replace, renew, settle string }
+func (db *DB) Idempotency() *Idempotency { return &Idempotency{db} }
 
 // Parameters 1 to 3 are the ID in all of them. A clock in a sub-select is read once, so all times that a statement writes
 // are equal.
@@ -127,7 +116,7 @@ func (s *Idempotency) begin(ctx context.Context, first, second session, req idem
 	}
 	for {
 		var created time.Time
-		inserted, err := first.row(ctx, []any{&created}, s.text.insert, append(idColumns(req.ID),
+		inserted, err := first.row(ctx, []any{&created}, s.db.hot(insertRecordSQL), append(idColumns(req.ID),
 			[]byte(req.Fingerprint), []byte(req.Owner), []byte(req.PolicyHash), req.Lease.Microseconds())...)
 		if err != nil {
 			return idempotency.Begun{}, s.wrap("begin", err)
@@ -155,7 +144,7 @@ func (s *Idempotency) begin(ctx context.Context, first, second session, req idem
 
 // Renew implements idempotency.Store.
 func (s *Idempotency) Renew(ctx context.Context, c idempotency.Claim, lease time.Duration) error {
-	n, err := pinned{s.db}.exec(ctx, s.text.renew, append(claimColumns(c), lease.Microseconds())...)
+	n, err := pinned{s.db}.exec(ctx, s.db.hot(renewRecordSQL), append(claimColumns(c), lease.Microseconds())...)
 	if err == nil && n == 0 {
 		return idempotency.ErrFenced
 	}
@@ -189,8 +178,8 @@ func (s *Idempotency) settle(ctx context.Context, q session, c idempotency.Claim
 		return err
 	}
 	kind, message := failureColumns(settlement.Failure)
-	n, err := q.exec(ctx, s.text.settle, append(claimColumns(c), string(settlement.State), settlement.HasResult, settlement.Result, kind, message,
-		settlement.TTL.Microseconds())...)
+	n, err := q.exec(ctx, s.db.hot(settleRecordSQL), append(claimColumns(c), string(settlement.State), settlement.HasResult, settlement.Result,
+		kind, message, settlement.TTL.Microseconds())...)
 	if err != nil || n > 0 {
 		return s.wrap("settle", err)
 	}
@@ -284,7 +273,7 @@ func (s *Idempotency) change(ctx context.Context, q session, c change) error {
 func (s *Idempotency) read(ctx context.Context, q session, id idempotency.ID) (*idempotency.Record, time.Time, error) {
 	var now time.Time
 	c := &recordColumns{Record: idempotency.Record{ID: id}}
-	found, err := q.row(ctx, append(c.targets(), &c.Result, &now), s.text.read, idColumns(id)...)
+	found, err := q.row(ctx, append(c.targets(), &c.Result, &now), s.db.hot(readRecordSQL), idColumns(id)...)
 	if err != nil || !found {
 		return nil, time.Time{}, err
 	}
@@ -318,7 +307,7 @@ func (c *recordColumns) record() idempotency.Record {
 // replace writes next if the row has not changed.
 func (s *Idempotency) replace(ctx context.Context, q session, current, next *idempotency.Record) (written bool, err error) {
 	kind, message := failureColumns(next.Failure)
-	n, err := q.exec(ctx, s.text.replace, append(claimColumns(current.Claim()), string(current.State), stamp(current.Lease),
+	n, err := q.exec(ctx, s.db.hot(replaceRecordSQL), append(claimColumns(current.Claim()), string(current.State), stamp(current.Lease),
 		[]byte(next.Fingerprint), string(next.State), []byte(next.Owner), next.Fence, stamp(next.Lease), next.Attempts, []byte(next.PolicyHash),
 		next.HasResult, next.Result, kind, message, stamp(next.Created), stamp(next.Completed), stamp(next.Expires))...)
 	return n > 0, err

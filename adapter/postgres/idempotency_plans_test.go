@@ -25,14 +25,13 @@ SELECT 't', 'o', int8send(n), 1, now(), CASE WHEN n % 2 = 0 THEN now() - interva
 	}
 	id := []any{"t", "o", `\x0000000000000064`}
 	claim := append(id[:3:3], "w", 1)
-	text := db.Idempotency().text
 	list := map[string]selection{
-		"insert": {text.insert, append(id[:3:3], "f", "w", "p", 1000)},
-		"read":   {text.read, id},
-		"replace": {text.replace, append(claim[:5:5], "completed", "-infinity", "f", "released", "w", 2, "-infinity", 2, "p", true, "r", "t", "m",
-			"-infinity", "-infinity", "-infinity")},
-		"renew":  {text.renew, append(claim[:5:5], 1000)},
-		"settle": {text.settle, append(claim[:5:5], "completed", true, "r", "t", "m", 1000)},
+		"insert": {db.sql(insertRecordSQL), append(id[:3:3], "f", "w", "p", 1000)},
+		"read":   {db.sql(readRecordSQL), id},
+		"replace": {db.sql(replaceRecordSQL), append(claim[:5:5], "completed", "-infinity", "f", "released", "w", 2, "-infinity", 2, "p", true, "r",
+			"t", "m", "-infinity", "-infinity", "-infinity")},
+		"renew":  {db.sql(renewRecordSQL), append(claim[:5:5], 1000)},
+		"settle": {db.sql(settleRecordSQL), append(claim[:5:5], "completed", true, "r", "t", "m", 1000)},
 		"clear":  {db.sql(clearRecordSQL), claim},
 		"expire": {db.sql(expireRecordsSQL), []any{batch}},
 		"append": {db.sql(appendEventsSQL), eventTexts(events("new", 1, batch))},

@@ -17,7 +17,6 @@ import (
 type Jobs struct {
 	db      *DB
 	durable bool // the server flushes writes before it confirms them
-	text    statements
 	flusher *flusher
 	notices
 	cursors cursors
@@ -47,38 +46,8 @@ var (
 	_ job.CancelNotifier = (*Jobs)(nil)
 )
 
-// statements are the hot statements with the schema put in.
-type statements struct {
-	enqueue, enqueueUnique string
-	plain, copy            string
-	types                  string
-	extend                 string
-	settle, complete       string
-	judge                  string
-	promote, reclaim       string
-	nextDue, anyDue        string
-	askLimits, jobLimits   string
-	gateStatements
-}
-
-// gateStatements are the statements that tend the gate.
-type gateStatements struct {
-	events, dueBuckets, arrived, buckets, lines, nextPlace string
-	admit, lineUp, addBuckets, changeBuckets, dropBuckets  string
-	touch                                                  string
-}
-
 func newJobs(db *DB, durable bool) *Jobs {
-	j := &Jobs{db: db, durable: durable, hurry: wait.NewSignal(), text: statements{
-		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL), plain: db.sql(plainSQL), copy: db.sql(copySQL),
-		types: db.sql(typesSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), complete: db.sql(completeSQL), judge: db.sql(judgeSQL),
-		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL), anyDue: db.sql(anyDueSQL),
-		askLimits: db.sql(askLimitsSQL), jobLimits: db.sql(jobLimitsSQL), gateStatements: gateStatements{
-			events: db.sql(eventsSQL), dueBuckets: db.sql(dueBucketsSQL), arrived: db.sql(arrivedSQL), buckets: db.sql(bucketsSQL),
-			lines: db.sql(linesSQL), nextPlace: db.sql(nextPlaceSQL), admit: db.sql(admitSQL), lineUp: db.sql(lineUpSQL),
-			addBuckets: db.sql(addBucketsSQL), changeBuckets: db.sql(changeBucketsSQL), dropBuckets: db.sql(dropBucketsSQL), touch: db.sql(touchSQL),
-		},
-	}}
+	j := &Jobs{db: db, durable: durable, hurry: wait.NewSignal()}
 	j.mark = newMark()
 	j.life, j.end = context.WithCancel(context.Background())
 	j.flusher = newFlusher(func(ctx context.Context, entries []entry) ([]job.Receipt, error) { return j.store(ctx, entries, false) })

@@ -93,17 +93,17 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	var promotedAt, reclaimedAt time.Time
 	err := retryAborted(ctx, func() error {
 		b := steadyBatch()
-		b.Queue(j.text.promote, limit, due).QueryRow(func(r pgx.Row) error {
+		b.Queue(j.db.hot(promoteSQL), limit, due).QueryRow(func(r pgx.Row) error {
 			gated := false
 			return r.Scan(&done.Promoted, &promotedAt, &gated)
 		})
-		b.Queue(j.text.reclaim, reclaimArgs(limit, expired)...).Query(func(rows pgx.Rows) (err error) {
+		b.Queue(j.db.hot(reclaimSQL), reclaimArgs(limit, expired)...).Query(func(rows pgx.Rows) (err error) {
 			done.Lost, reclaimedAt, err = scanLost(rows)
 			done.Reclaimed = len(done.Lost)
 			return err
 		})
 		done.NextDue = time.Time{} // the batch may be repeated
-		each(b.Queue(j.text.nextDue, due), []any{(*instant)(&done.NextDue)}, func() error { return nil })
+		each(b.Queue(j.db.hot(nextDueSQL), due), []any{(*instant)(&done.NextDue)}, func() error { return nil })
 		b.Queue(j.db.sql(expireKeysSQL), limit)
 		j.askLimits(b)
 		b.Queue(j.db.sql(addUpSQL), j.db.lockKey("totals"))

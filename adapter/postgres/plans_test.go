@@ -259,12 +259,12 @@ func gated(t *testing.T, db *DB, running []pgtype.UUID) map[string]selection {
 		one[i], needs[i] = 1, text(names[i])
 	}
 	buckets := []any{names, one, one, one, times, times}
-	q := db.jobs.text.gateStatements
 	return map[string]selection{
-		"events": {q.events, []any{batch, batch}}, "due buckets": {q.dueBuckets, nil}, "arrived": {q.arrived, []any{ids}}, "buckets": {q.buckets, []any{names}},
-		"lines": {q.lines, []any{names, one}}, "next place": {q.nextPlace, nil}, "admit": {q.admit, []any{ids, needs}},
-		"line up":        {q.lineUp, []any{ids, needs, needs, names, ranks, times, names, times}},
-		"change buckets": {q.changeBuckets, buckets}, "drop buckets": {q.dropBuckets, []any{names}},
+		"events": {db.sql(eventsSQL), []any{batch, batch}}, "due buckets": {db.sql(dueBucketsSQL), nil}, "arrived": {db.sql(arrivedSQL), []any{ids}},
+		"buckets": {db.sql(bucketsSQL), []any{names}},
+		"lines":   {db.sql(linesSQL), []any{names, one}}, "next place": {db.sql(nextPlaceSQL), nil}, "admit": {db.sql(admitSQL), []any{ids, needs}},
+		"line up":        {db.sql(lineUpSQL), []any{ids, needs, needs, names, ranks, times, names, times}},
+		"change buckets": {db.sql(changeBucketsSQL), buckets}, "drop buckets": {db.sql(dropBucketsSQL), []any{names}},
 		"recall running": {db.sql(recallRunningSQL), []any{pgtype.UUID{Valid: true}}}, "recall ready": {db.sql(recallReadySQL), []any{pgtype.UUID{Valid: true}, "lined", ""}},
 		"replace places": {db.sql(replaceSQL), []any{running, needs, names, names}},
 		"recall waiting": {db.sql(recallWaitingSQL), []any{pgtype.UUID{Valid: true}, "lined", ""}},
@@ -280,7 +280,6 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 	for _, l := range leases {
 		settlements = append(settlements, job.Settlement{Ref: l, Kind: job.KindRetry, Delay: time.Second, Error: "x"})
 	}
-	text := db.jobs.text
 	beginning := (&sweep{}).from(time.Now())
 	reached := [job.MaxPriority + 1]position{1: {time.Now().Add(-time.Minute), ids[0]}}
 	claim := func(onward bool, types ...string) selection {
@@ -308,17 +307,17 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 	list := map[string]selection{
 		"claim": claim(false, "t"), "onward": claim(true, "t"), "claim of a type without jobs": claim(false, "none"),
 		"claim of several types": claim(false, "none", "t", "u"), "onward of several types": claim(true, "none", "t", "u"),
-		"types":          {text.types, []any{"q1"}},
-		"extend":         {text.extend, []any{ids, fences, time.Minute.Microseconds()}},
-		"settle":         {text.settle, settlementColumns(settlements)},
-		"complete":       {text.complete, completionColumns(settlements)},
-		"judge":          {text.judge, []any{ids, fences, make([]pgtype.Text, len(ids))}},
-		"judge burials":  {text.judge, []any{ids, fences, slices.Repeat([]string{"bury"}, len(ids))}},
-		"judge refusals": {text.judge, []any{ids, fences, slices.Repeat([]string{"refuse"}, len(ids))}},
-		"promote":        {text.promote, []any{batch, beginning}},
-		"reclaim":        {text.reclaim, reclaimArgs(batch, beginning)},
-		"due":            {text.nextDue, []any{beginning}},
-		"any due":        {text.anyDue, []any{beginning}},
+		"types":          {db.sql(typesSQL), []any{"q1"}},
+		"extend":         {db.sql(extendSQL), []any{ids, fences, time.Minute.Microseconds()}},
+		"settle":         {db.sql(settleSQL), settlementColumns(settlements)},
+		"complete":       {db.sql(completeSQL), completionColumns(settlements)},
+		"judge":          {db.sql(judgeSQL), []any{ids, fences, make([]pgtype.Text, len(ids))}},
+		"judge burials":  {db.sql(judgeSQL), []any{ids, fences, slices.Repeat([]string{"bury"}, len(ids))}},
+		"judge refusals": {db.sql(judgeSQL), []any{ids, fences, slices.Repeat([]string{"refuse"}, len(ids))}},
+		"promote":        {db.sql(promoteSQL), []any{batch, beginning}},
+		"reclaim":        {db.sql(reclaimSQL), reclaimArgs(batch, beginning)},
+		"due":            {db.sql(nextDueSQL), []any{beginning}},
+		"any due":        {db.sql(anyDueSQL), []any{beginning}},
 		"remove":         {db.sql(removeSQL(job.Completed)), []any{time.Hour.Microseconds(), batch}},
 		"remove dead":    {db.sql(removeSQL(job.Dead)), []any{time.Hour.Microseconds(), batch}},
 		"history":        {db.sql(historySQL), []any{ids[0]}},

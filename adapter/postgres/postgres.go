@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -46,6 +47,7 @@ type DB struct {
 	log      *slog.Logger
 	jobs     *Jobs
 	policies *policysql.Store
+	texts    sync.Map // of hot statements, with the schema
 	closed   atomic.Bool
 }
 
@@ -146,6 +148,16 @@ func (db *DB) Close() error {
 
 // sql inserts the schema into a statement.
 func (db *DB) sql(text string) string { return migrate.Render(text, db.schema) }
+
+// hot is sql for frequent statements, of which it keeps what it returns: their texts do not depend on arguments.
+func (db *DB) hot(text string) string {
+	if known, ok := db.texts.Load(text); ok {
+		return known.(string)
+	}
+	full := db.sql(text)
+	db.texts.Store(text, full)
+	return full
+}
 
 // run sends a batch as one transaction in one round trip. The batch's callbacks receive the results.
 func (db *DB) run(ctx context.Context, what string, b *pgx.Batch) error {

@@ -136,10 +136,10 @@ func (j *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
 	for len(order) > 0 {
 		group, rest := distinct(list, order)
 		completions, others := divideSettlements(list, group)
-		for i, err := range j.settle(ctx, j.text.complete, pick(list, completions), completionColumns) {
+		for i, err := range j.settle(ctx, j.db.hot(completeSQL), pick(list, completions), completionColumns) {
 			errs[completions[i]] = err
 		}
-		for i, err := range j.settle(ctx, j.text.settle, pick(list, others), settlementColumns) {
+		for i, err := range j.settle(ctx, j.db.hot(settleSQL), pick(list, others), settlementColumns) {
 			errs[others[i]] = err
 		}
 		order = rest

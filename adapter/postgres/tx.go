@@ -72,7 +72,7 @@ func (s SQLJobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Lease) er
 	}
 	j, settled, ready, gated := s.jobs, "", false, false
 	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}}
-	if err := tx.QueryRowContext(ctx, j.text.complete, literals(completionColumns(list))...).Scan(&settled, &ready, &gated, new(any)); err != nil { // none is cancelled
+	if err := tx.QueryRowContext(ctx, j.db.hot(completeSQL), literals(completionColumns(list))...).Scan(&settled, &ready, &gated, new(any)); err != nil { // none is cancelled
 		return j.db.wrap("complete", err)
 	}
 	if settled != "{}" {
@@ -83,7 +83,7 @@ func (s SQLJobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Lease) er
 		return nil
 	}
 	var state leaseState
-	if err := tx.QueryRowContext(ctx, j.text.judge, literals(judgedColumns(lease))...).Scan(state.targets()...); err != nil {
+	if err := tx.QueryRowContext(ctx, j.db.hot(judgeSQL), literals(judgedColumns(lease))...).Scan(state.targets()...); err != nil {
 		return j.db.wrap("complete", err)
 	}
 	return state.err()
@@ -113,7 +113,7 @@ func (j *Jobs) insertSQL(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]
 func (j *Jobs) enqueueSQL(ctx context.Context, tx *sql.Tx, entries []entry, receipts []job.Receipt) error {
 	firsts, repeated := divide(entries, receipts)
 	store := func(part columns) error {
-		rows, err := tx.QueryContext(ctx, j.text.enqueueUnique, literals(part.arguments())...)
+		rows, err := tx.QueryContext(ctx, j.db.hot(enqueueUniqueSQL), literals(part.arguments())...)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (j *Jobs) enqueueSQL(ctx context.Context, tx *sql.Tx, entries []entry, rece
 	}
 	if firsts.keys == 0 {
 		store = func(part columns) error {
-			_, err := tx.ExecContext(ctx, j.text.enqueue, literals(part.arguments())...)
+			_, err := tx.ExecContext(ctx, j.db.hot(enqueueSQL), literals(part.arguments())...)
 			return err
 		}
 	}
@@ -167,7 +167,7 @@ func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Lease) error
 	var settled []int
 	ready, gated := false, false
 	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}}
-	if err := tx.QueryRow(ctx, j.text.complete, completionColumns(list)...).Scan(&settled, &ready, &gated, new(any)); err != nil { // none is cancelled
+	if err := tx.QueryRow(ctx, j.db.hot(completeSQL), completionColumns(list)...).Scan(&settled, &ready, &gated, new(any)); err != nil { // none is cancelled
 		return j.db.wrap("complete", err)
 	}
 	if len(settled) == 1 {
@@ -178,7 +178,7 @@ func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Lease) error
 		return nil
 	}
 	var state leaseState
-	if err := tx.QueryRow(ctx, j.text.judge, judgedColumns(lease)...).Scan(state.targets()...); err != nil {
+	if err := tx.QueryRow(ctx, j.db.hot(judgeSQL), judgedColumns(lease)...).Scan(state.targets()...); err != nil {
 		return j.db.wrap("complete", err)
 	}
 	return state.err()
