@@ -35,15 +35,17 @@ func places() []place {
 
 // rows returns the table as a subquery with the same columns for all tables.
 func (p place) rows() string {
+	finished, lease, state, cause, waits := `NULL::timestamptz`, `NULL::timestamptz`, `'`+p.table+`'`, `NULL::text`, `NULL::text`
 	switch p.table {
 	case "done":
-		return `(SELECT ` + factColumns + `, needed, finished_at, NULL::timestamptz AS lease_until, state, cause, NULL::text AS waits_for FROM {{schema}}.done)`
+		finished, state, cause = `finished_at`, `state`, `cause`
 	case "running":
-		return `(SELECT ` + factColumns + `, needed, NULL::timestamptz AS finished_at, lease_until, 'running' AS state, NULL::text AS cause, NULL::text AS waits_for FROM {{schema}}.running)`
+		lease = `lease_until`
 	case "waiting":
-		return `(SELECT ` + factColumns + `, needed, NULL::timestamptz AS finished_at, NULL::timestamptz AS lease_until, 'waiting' AS state, NULL::text AS cause, waits_for FROM {{schema}}.waiting)`
+		waits = `waits_for`
 	}
-	return `(SELECT ` + factColumns + `, needed, NULL::timestamptz AS finished_at, NULL::timestamptz AS lease_until, '` + p.table + `' AS state, NULL::text AS cause, NULL::text AS waits_for FROM {{schema}}.` + p.table + `)`
+	return `(SELECT ` + factColumns + `, needed, ` + finished + ` AS finished_at, ` + lease + ` AS lease_until, ` + state + ` AS state, ` +
+		cause + ` AS cause, ` + waits + ` AS waits_for FROM {{schema}}.` + p.table + `)`
 }
 
 // selection is a query for the jobs of a filter with its arguments.
