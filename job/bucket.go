@@ -21,8 +21,8 @@ func bucketPrefix(kind string, id int64) string { return kind + strconv.FormatIn
 // keeps reports whether jobs keep their place in a bucket while they wait for a retry.
 func keeps(bucket string) bool { return bucket[0] == 's' || bucket[0] == 'b' }
 
-// Rated reports whether the starts of the jobs of a bucket are counted.
-func Rated(bucket string) bool { return bucket[0] == 'r' || bucket[0] == 'b' }
+// rated reports whether the starts of the jobs of a bucket are counted.
+func rated(bucket string) bool { return bucket[0] == 'r' || bucket[0] == 'b' }
 
 // maxBucketKey is the length in bytes from which on the hash of a key takes its place, as it does for a key with control
 // characters.
@@ -111,7 +111,7 @@ func (g *Gate) Due(b *Bucket, now time.Time) time.Time {
 	id, _ := b.limit()
 	l := g.byID[id]
 	switch {
-	case !Rated(b.Name):
+	case !rated(b.Name):
 		return time.Time{}
 	case b.Held == 0 && b.Waiting == 0:
 		return b.Next
@@ -121,19 +121,7 @@ func (g *Gate) Due(b *Bucket, now time.Time) time.Time {
 	return b.Next.Add(-time.Duration(l.Rate.Burst-b.Unstarted-1) * l.step)
 }
 
-// Kept divides the places of a job that ended an attempt and will run again into those that it keeps and those that it frees.
-func Kept(places []string) (kept, freed []string) {
-	for _, name := range places {
-		if keeps(name) {
-			kept = append(kept, name)
-		} else {
-			freed = append(freed, name)
-		}
-	}
-	return kept, freed
-}
-
-// Without returns the names of a list that are not in another.
-func Without(list, other []string) []string {
+// without returns the names of a list that are not in another.
+func without(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return slices.Contains(other, name) })
 }

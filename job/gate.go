@@ -113,6 +113,11 @@ func (g *Gate) Needs(r *Record) (names []string) {
 	return names
 }
 
+// Entrant returns a job that comes to the gate with the places that it holds.
+func (g *Gate) Entrant(r *Record, holds []string) *Entrant {
+	return &Entrant{ID: r.ID, Needs: g.Needs(r), Holds: holds, Priority: r.Priority, RunAt: r.RunAt, CreatedAt: r.CreatedAt}
+}
+
 // WaitsFor describes the bucket that a job waits for.
 func (g *Gate) WaitsFor(bucket string) string {
 	id, key := splitBucket(bucket)

@@ -56,6 +56,46 @@ func (v *GateEvents) Empty() bool {
 	return len(v.Arrived)+len(v.Freed)+len(v.Dropped)+len(v.Taken)+len(v.Left)+len(v.Started)+len(v.Touched) == 0
 }
 
+// Start notes that a ready job with places was claimed.
+func (v *GateEvents) Start(places []string, at time.Time) {
+	for _, name := range places {
+		if rated(name) {
+			v.Started, v.At = append(v.Started, name), at
+		}
+	}
+}
+
+// Leave notes what a job gives up that goes from one state to another without being claimed, or is removed, which is the state "": some
+// of its places, and the line in which it waits, "" for none. It returns the places that the job keeps.
+func (v *GateEvents) Leave(from, to State, line string, places []string) (kept []string) {
+	switch {
+	case line != "":
+		v.Left = append(v.Left, line)
+		v.Freed = append(v.Freed, places...)
+	case from == Ready:
+		v.Dropped = append(v.Dropped, places...)
+	case to.Finished() || to == "":
+		v.Freed = append(v.Freed, places...)
+	case from == Running:
+		for _, name := range places {
+			if keeps(name) {
+				kept = append(kept, name)
+			} else {
+				v.Freed = append(v.Freed, name)
+			}
+		}
+	default:
+		return places
+	}
+	return kept
+}
+
+// Replace notes that a running job has other places than before, since a limit has changed.
+func (v *GateEvents) Replace(before, now []string) {
+	v.Taken = append(v.Taken, without(now, before)...)
+	v.Freed = append(v.Freed, without(before, now)...)
+}
+
 // GateStore is what a gate reads of a store.
 type GateStore interface {
 	// Buckets returns the stored states of buckets; those that are not stored may be absent.
@@ -169,7 +209,7 @@ func (t *tending) note(v *GateEvents) {
 	for _, name := range v.Dropped {
 		b := t.buckets[name]
 		b.Held--
-		if Rated(name) {
+		if rated(name) {
 			b.Unstarted--
 		}
 	}
@@ -177,10 +217,10 @@ func (t *tending) note(v *GateEvents) {
 		t.buckets[name].Waiting--
 	}
 	for _, e := range v.Arrived {
-		for _, name := range Without(e.Holds, e.Needs) {
+		for _, name := range without(e.Holds, e.Needs) {
 			t.buckets[name].Held--
 		}
-		e.Holds = Without(e.Holds, Without(e.Holds, e.Needs))
+		e.Holds = without(e.Holds, without(e.Holds, e.Needs))
 		if slices.ContainsFunc(e.Holds, t.over) {
 			for _, name := range e.Holds {
 				t.buckets[name].Held--
@@ -315,7 +355,7 @@ func (t *tending) place(e *Entrant) {
 		if !slices.Contains(e.Holds, name) {
 			b.Held++
 		}
-		if Rated(name) {
+		if rated(name) {
 			b.Unstarted++
 		}
 	}
@@ -326,7 +366,7 @@ func (t *tending) place(e *Entrant) {
 func (t *tending) enter(e *Entrant, line string) {
 	e.Line = line
 	if !keeps(line) { // it has passed the buckets of order strict, which come first in Needs
-		for _, name := range Without(e.Needs, e.Holds) {
+		for _, name := range without(e.Needs, e.Holds) {
 			if places, _ := t.room(name); keeps(name) && places > 0 {
 				t.buckets[name].Held++
 				e.Holds = append(slices.Clip(e.Holds), name)

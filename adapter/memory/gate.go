@@ -42,49 +42,24 @@ func (s *Jobs) pass(e *entry) {
 	switch from := e.was; {
 	case from == e.State:
 		return
-	case from == job.Waiting && e.entrant.Line != "":
-		v.Left = append(v.Left, e.entrant.Line)
+	case e.State == job.Running:
+		v.Start(e.places, e.ClaimedAt)
+		return
+	default:
+		e.places = v.Leave(from, e.State, e.entrant.Line, e.places)
+	}
+	if e.entrant.Line != "" {
 		e.entrant, e.WaitsFor = job.Entrant{}, ""
-		v.Freed, e.places = append(v.Freed, e.places...), nil
-	case from == job.Ready && e.State == job.Running:
-		for _, name := range e.places {
-			if job.Rated(name) {
-				v.Started, v.At = append(v.Started, name), e.ClaimedAt
-			}
-		}
-	case from == job.Ready:
-		v.Dropped, e.places = append(v.Dropped, e.places...), nil
-	case e.State.Finished():
-		v.Freed, e.places = append(v.Freed, e.places...), nil
-	case from == job.Running:
-		kept, freed := job.Kept(e.places)
-		v.Freed, e.places = append(v.Freed, freed...), kept
 	}
 	if e.State == job.Ready && (s.gate.inForce.Bounds(e.Queue, e.Type) || len(e.places) > 0) {
 		s.arrive(e)
 	}
 }
 
-// gone gives up the places of a removed job.
-func (s *Jobs) gone(e *entry) {
-	v := &s.gate.events
-	if e.entrant.Line != "" {
-		v.Left = append(v.Left, e.entrant.Line)
-	}
-	if e.was == job.Ready {
-		v.Dropped = append(v.Dropped, e.places...)
-	} else {
-		v.Freed = append(v.Freed, e.places...)
-	}
-}
-
 // arrive makes an entry wait at the gate.
 func (s *Jobs) arrive(e *entry) {
-	needs := s.gate.inForce.Needs(e.Record)
+	s.gate.events.Arrived = append(s.gate.events.Arrived, s.gate.inForce.Entrant(e.Record, e.places))
 	e.State = job.Waiting
-	s.gate.events.Arrived = append(s.gate.events.Arrived, &job.Entrant{
-		ID: e.ID, Needs: needs, Holds: e.places, Priority: e.Priority, RunAt: e.RunAt, CreatedAt: e.CreatedAt,
-	})
 }
 
 // leave tends the gate and unlocks the store.
@@ -273,8 +248,7 @@ func (s *Jobs) again(e *entry) {
 	switch {
 	case e.State == job.Running:
 		needs := s.gate.inForce.Needs(e.Record)
-		v.Taken = append(v.Taken, job.Without(needs, e.places)...)
-		v.Freed = append(v.Freed, job.Without(e.places, needs)...)
+		v.Replace(e.places, needs)
 		e.places = needs
 	case e.State == job.Ready:
 		v.Dropped, e.places = append(v.Dropped, e.places...), nil

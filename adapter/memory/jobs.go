@@ -366,7 +366,7 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 // drop removes a job. A window of its unique key stays.
 func (s *Jobs) drop(e *entry) {
 	e.lift()
-	s.gone(e)
+	s.gate.events.Leave(e.was, "", e.entrant.Line, e.places)
 	*s.stats[e.Queue].Of(e.was)--
 	s.revived(e)
 	s.flows.dropped(s, e)

@@ -402,20 +402,19 @@ func (t *gateTx) events() (events []job.GateEvents, arrived []pgtype.UUID, err e
 func (t *gateTx) arrivals(ids []pgtype.UUID) ([]*job.Entrant, error) {
 	rows, _ := t.tx.Query(t.ctx, t.j.db.hot(arrivedSQL), ids)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Entrant, error) {
-		e := &job.Entrant{}
 		var r job.Record
+		var holds []string
 		var meta []byte
-		err := row.Scan(&e.ID, &e.Holds, &e.Priority, (*instant)(&e.RunAt), (*instant)(&e.CreatedAt), &r.Queue, &r.Type, &meta, &r.Payload)
+		err := row.Scan(&r.ID, &holds, &r.Priority, (*instant)(&r.RunAt), (*instant)(&r.CreatedAt), &r.Queue, &r.Type, &meta, &r.Payload)
 		if err != nil {
 			return nil, err
 		}
 		if meta != nil {
 			if err := json.Unmarshal(meta, &r.Meta); err != nil {
-				return nil, fmt.Errorf("metadata of job %s: %w", e.ID, err)
+				return nil, fmt.Errorf("metadata of job %s: %w", r.ID, err)
 			}
 		}
-		e.Needs = t.gate.Needs(&r)
-		return e, nil
+		return t.gate.Entrant(&r, holds), nil
 	})
 }
 

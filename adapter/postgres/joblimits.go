@@ -292,7 +292,7 @@ func (t *gateTx) recallRunning(from pgtype.UUID, name job.LimitName) (last strin
 	}
 	var ids []pgtype.UUID
 	var places []pgtype.Text
-	var freed, taken []string
+	var v job.GateEvents
 	for rows.Next() {
 		var r job.Record
 		var held []string
@@ -309,14 +309,14 @@ func (t *gateTx) recallRunning(from pgtype.UUID, name job.LimitName) (last strin
 			}
 		}
 		needs := t.gate.Needs(&r)
-		freed, taken = append(freed, job.Without(held, needs)...), append(taken, job.Without(needs, held)...)
+		v.Replace(held, needs)
 		id, _ := parseID(r.ID)
 		ids, places = append(ids, id), append(places, names(needs))
 	}
 	if err := rows.Err(); err != nil || len(ids) == 0 {
 		return last, err
 	}
-	_, err = t.tx.Exec(t.ctx, t.j.db.sql(replaceSQL), ids, places, freed, taken)
+	_, err = t.tx.Exec(t.ctx, t.j.db.sql(replaceSQL), ids, places, v.Freed, v.Taken)
 	return last, err
 }
 

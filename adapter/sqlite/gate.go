@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"encoding/json"
-	"slices"
+	"errors"
 	"time"
 
 	"github.com/tenetdev/tenet/job"
@@ -57,29 +57,29 @@ type move struct {
 	from, to           job.State
 }
 
-// gatedJob is a row of tenet_gated.
-type gatedJob struct {
-	job.Entrant
-	places []string
-}
-
-const gatedColumns = `id, places, needs, coalesce(line, ''), priority, run_at, created_at FROM tenet_gated `
+const gatedSQL = `SELECT id, places, needs, coalesce(line, ''), priority, run_at, created_at FROM tenet_gated `
 
 // readGated reads rows of tenet_gated.
-func readGated(q querier, from string, args ...any) (list []*gatedJob, err error) {
+func readGated(q querier, from string, args ...any) (list []*job.Entrant, err error) {
 	var places, needs string
 	var e job.Entrant
 	into := []any{&e.ID, &places, &needs, &e.Line, &e.Priority, (*instant)(&e.RunAt), (*instant)(&e.CreatedAt)}
-	err = each(q, selection{text: `SELECT ` + gatedColumns + from, args: args, into: into}, func() error {
-		found := &gatedJob{Entrant: e}
-		if err := json.Unmarshal([]byte(places), &found.places); err != nil {
-			return err
-		}
-		found.Holds = found.places
-		list = append(list, found)
-		return json.Unmarshal([]byte(needs), &found.Needs)
+	err = each(q, selection{text: gatedSQL + from, args: args, into: into}, func() error {
+		found := e
+		list = append(list, &found)
+		return errors.Join(json.Unmarshal([]byte(places), &found.Holds), json.Unmarshal([]byte(needs), &found.Needs))
 	})
 	return list, err
+}
+
+// gatedByID reads the rows of jobs. The IDs are a JSON array.
+func gatedByID(q querier, ids string) (map[string]*job.Entrant, error) {
+	rows, err := readGated(q, `WHERE id IN (SELECT value FROM json_each(?))`, ids)
+	known := make(map[string]*job.Entrant, len(rows))
+	for _, r := range rows {
+		known[r.ID] = r
+	}
+	return known, err
 }
 
 // pass notes what the moves of jobs mean for their places. A job with limits that has become ready is at the gate until that
@@ -89,14 +89,10 @@ func pass(q querier, moves []move, at time.Time) error {
 	if err != nil || len(moves) == 0 || !g.active() {
 		return err
 	}
-	known := map[string]*gatedJob{}
+	var known map[string]*job.Entrant
 	if g.used {
-		rows, err := readGated(q, byGatedID, list(moves, func(m move) string { return m.id }))
-		if err != nil {
+		if known, err = gatedByID(q, list(moves, func(m move) string { return m.id })); err != nil {
 			return err
-		}
-		for _, r := range rows {
-			known[r.ID] = r
 		}
 	}
 	var gone []string
@@ -104,17 +100,16 @@ func pass(q querier, moves []move, at time.Time) error {
 	var arrived []string
 	for _, m := range moves {
 		r := known[m.id]
-		if r != nil {
-			switch {
-			case m.to == job.Running:
-				g.start(r, at)
-			case g.leave(r, m):
+		if r != nil && m.to == job.Running {
+			g.events.Start(r.Holds, at)
+		} else if r != nil {
+			if r.Holds = g.events.Leave(m.from, m.to, r.Line, r.Holds); len(r.Holds) == 0 {
 				gone = append(gone, m.id)
-			case len(r.places) > 0:
-				kept = append(kept, m.id, list(r.places, itself))
+			} else {
+				kept = append(kept, m.id, list(r.Holds, itself))
 			}
 		}
-		if m.to == job.Ready && m.from != job.Ready && (g.inForce.Bounds(m.queue, m.jobType) || r != nil && len(r.places) > 0) {
+		if m.to == job.Ready && m.from != job.Ready && (g.inForce.Bounds(m.queue, m.jobType) || r != nil && len(r.Holds) > 0) {
 			arrived = append(arrived, m.id)
 		}
 	}
@@ -129,42 +124,10 @@ func pass(q querier, moves []move, at time.Time) error {
 	return arrive(q, arrived)
 }
 
-const (
-	byGatedID = `WHERE id IN (SELECT value FROM json_each(?))`
-	ungateSQL = `DELETE FROM tenet_gated WHERE id IN (SELECT value FROM json_each(?))`
-)
+const ungateSQL = `DELETE FROM tenet_gated WHERE id IN (SELECT value FROM json_each(?))`
 
 // keepSQL stores the places that jobs keep through a retry.
 var keepSQL = newBulk(2, `UPDATE tenet_gated SET places = v.column2, needs = '[]', line = NULL FROM (VALUES `, `) AS v WHERE tenet_gated.id = v.column1`)
-
-// start notes the start of a job.
-func (g *gate) start(r *gatedJob, at time.Time) {
-	for _, name := range r.places {
-		if job.Rated(name) {
-			g.events.Started, g.events.At = append(g.events.Started, name), at
-		}
-	}
-}
-
-// leave notes what a job gives up and reports whether it keeps nothing.
-func (g *gate) leave(r *gatedJob, m move) bool {
-	v := &g.events
-	switch {
-	case m.from == m.to:
-		return false
-	case r.Line != "":
-		v.Left = append(v.Left, r.Line)
-		v.Freed, r.places = append(v.Freed, r.places...), nil
-	case m.from == job.Ready:
-		v.Dropped, r.places = append(v.Dropped, r.places...), nil
-	case m.to.Finished() || m.to == removed:
-		v.Freed, r.places = append(v.Freed, r.places...), nil
-	case m.from == job.Running:
-		kept, freed := job.Kept(r.places)
-		v.Freed, r.places = append(v.Freed, freed...), kept
-	}
-	return len(r.places) == 0
-}
 
 // removed is where a deleted job goes.
 const removed job.State = ""
@@ -182,26 +145,25 @@ func arrive(q querier, ids []string) error {
 	if err != nil {
 		return err
 	}
-	rows, err := readGated(q, byGatedID, list(ids, itself))
+	known, err := gatedByID(q, list(ids, itself))
 	if err != nil {
 		return err
 	}
-	places := map[string][]string{}
-	for _, r := range rows {
-		places[r.ID] = r.places
-	}
 	for _, e := range jobs {
-		g.came(&e.Record, places[e.ID])
+		var places []string
+		if r := known[e.ID]; r != nil {
+			places = r.Holds
+		}
+		g.came(&e.Record, places)
 	}
 	return nil
 }
 
 var arriveColumns = columns{"id", "queue", "type", "priority", "run_at", "created_at", "meta", "payload"}
 
+// came notes that a job has come to the gate.
 func (g *gate) came(r *job.Record, places []string) {
-	g.events.Arrived = append(g.events.Arrived, &job.Entrant{
-		ID: r.ID, Needs: g.inForce.Needs(r), Holds: places, Priority: r.Priority, RunAt: r.RunAt, CreatedAt: r.CreatedAt,
-	})
+	g.events.Arrived = append(g.events.Arrived, g.inForce.Entrant(r, places))
 }
 
 // A plus before a column keeps its index from being used: with statistics of a time when few jobs were ready, SQLite would read all that
@@ -243,9 +205,7 @@ func (r gateReader) Lines(first map[string]int) (found []*job.Entrant, err error
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range rows {
-			found = append(found, &row.Entrant)
-		}
+		found = append(found, rows...)
 	}
 	return found, nil
 }
@@ -378,10 +338,4 @@ func movesOf(changed []*entry) (moves []move) {
 // atGate reports whether new jobs of a queue and type have limits.
 func (g *gate) atGate(r *job.Record) bool {
 	return r.State == job.Ready && g.inForce.Bounds(r.Queue, r.Type)
-}
-
-// changePlaces notes the places that a running job has now and had not, and the other way round.
-func (g *gate) changePlaces(places, needs []string) {
-	g.events.Taken = slices.Concat(g.events.Taken, job.Without(needs, places))
-	g.events.Freed = slices.Concat(g.events.Freed, job.Without(places, needs))
 }

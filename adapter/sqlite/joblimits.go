@@ -200,32 +200,28 @@ func (g *gate) again(q querier, scope, position string) (next string, err error)
 	if err != nil {
 		return "", err
 	}
-	rows, err := readGated(q, byGatedID, list(jobs, func(e *entry) string { return e.ID }))
+	known, err := gatedByID(q, list(jobs, func(e *entry) string { return e.ID }))
 	if err != nil {
 		return "", err
-	}
-	known := map[string]*gatedJob{}
-	for _, r := range rows {
-		known[r.ID] = r
 	}
 	var running []any
 	var left []string
 	for _, e := range jobs {
 		r := known[e.ID]
 		if r == nil {
-			r = &gatedJob{}
+			r = &job.Entrant{}
 		}
 		switch {
 		case e.was == job.Running:
 			needs := g.inForce.Needs(&e.Record)
-			g.changePlaces(r.places, needs)
+			g.events.Replace(r.Holds, needs)
 			running = append(running, e.ID, list(needs, itself), "[]", nil, int64(0), int64(0), int64(e.Priority), e.RunAt.UnixMicro(), e.CreatedAt.UnixMicro())
 		case e.was == job.Ready:
-			g.events.Dropped = append(g.events.Dropped, r.places...)
+			g.events.Dropped = append(g.events.Dropped, r.Holds...)
 			g.came(&e.Record, nil)
 		case r.Line != "":
 			g.events.Left, left = append(g.events.Left, r.Line), append(left, e.ID)
-			g.came(&e.Record, r.places)
+			g.came(&e.Record, r.Holds)
 		}
 	}
 	if len(left) > 0 {
