@@ -46,12 +46,8 @@ SELECT j.seq, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, 
 )
 
 // EnqueueFlow implements job.FlowStore.
-func (s *Jobs) EnqueueFlow(ctx context.Context, f job.NewFlow) (receipt job.FlowReceipt, err error) {
-	err = s.write(ctx, "enqueue a flow", func(q querier) error {
-		receipt, err = storeFlow(q, f, s.durability())
-		return err
-	})
-	return receipt, err
+func (s *Jobs) EnqueueFlow(ctx context.Context, f job.NewFlow) (job.FlowReceipt, error) {
+	return written(ctx, s, "enqueue a flow", func(q querier) (job.FlowReceipt, error) { return storeFlow(q, f, s.durability()) })
 }
 
 // EnqueueFlowTx stores a flow inside a transaction of DB.BeginTx, as [Jobs.EnqueueTx] does with jobs. Flows are checked as by

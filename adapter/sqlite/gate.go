@@ -266,8 +266,14 @@ func writeBuckets(q querier, g *job.Gate, buckets []*job.Bucket, at time.Time) e
 // writeEntrants moves jobs between ready and waiting. All of them are in one of the two.
 func writeEntrants(q querier, g *job.Gate, done *job.GateResult) error {
 	counts := totals{}
-	queue := ""
 	var rows, waits []any
+	count := func(text string, ids []string, from, to job.State) error { // a statement that returns the queues of jobs
+		queues, err := column[string](q, text, list(ids, itself))
+		for _, queue := range queues {
+			counts.move(queue, from, to, 1)
+		}
+		return err
+	}
 	add := func(e *job.Entrant, places []string, line any) {
 		rank, since := 0, time.Time{}
 		if line != nil {
@@ -275,7 +281,7 @@ func writeEntrants(q querier, g *job.Gate, done *job.GateResult) error {
 		}
 		rows = append(rows, e.ID, list(places, itself), list(e.Needs, itself), line, int64(rank), micros(since), int64(e.Priority), e.RunAt.UnixMicro(), e.CreatedAt.UnixMicro())
 	}
-	var admitted, unbounded []string
+	var admitted, unbounded, lined []string
 	for _, e := range done.Admitted {
 		admitted = append(admitted, e.ID)
 		if len(e.Needs) == 0 {
@@ -285,26 +291,17 @@ func writeEntrants(q querier, g *job.Gate, done *job.GateResult) error {
 		add(e, e.Needs, nil)
 	}
 	if len(admitted) > 0 {
-		err := each(q, selection{text: letGoSQL, args: []any{list(admitted, itself)}, into: []any{&queue}}, func() error {
-			counts.move(queue, job.Waiting, job.Ready, 1)
-			return nil
-		})
-		if err != nil {
+		if err := count(letGoSQL, admitted, job.Waiting, job.Ready); err != nil {
 			return err
 		}
 		q.changed()
 	}
 	for _, e := range done.Lined {
 		add(e, e.Holds, e.Line)
-		waits = append(waits, e.ID, g.WaitsFor(e.Line))
+		lined, waits = append(lined, e.ID), append(waits, e.ID, g.WaitsFor(e.Line))
 	}
-	if len(done.Lined) > 0 {
-		ids := list(done.Lined, func(e *job.Entrant) string { return e.ID })
-		err := each(q, selection{text: heldBackSQL, args: []any{ids}, into: []any{&queue}}, func() error {
-			counts.move(queue, job.Ready, job.Waiting, 1)
-			return nil
-		})
-		if err != nil {
+	if len(lined) > 0 {
+		if err := count(heldBackSQL, lined, job.Ready, job.Waiting); err != nil {
 			return err
 		}
 	}

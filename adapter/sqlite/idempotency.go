@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"time"
@@ -45,21 +46,17 @@ failure_message = excluded.failure_message, result = excluded.result`
 
 // Begin implements idempotency.Store. It waits for the writer only if it has to write.
 func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (idempotency.Begun, error) {
-	var b idempotency.Begun
 	write := false
-	err := s.db.jobs.view(ctx, "idempotency: begin", func(q querier) error {
+	b, err := viewed(ctx, s.db.jobs, "idempotency: begin", func(q querier) (b idempotency.Begun, err error) {
 		current, err := readRecord(q, req.ID)
 		b, write = idempotency.Begin(current, req, now())
-		return err
+		return b, err
 	})
-	if err == nil && write {
-		err = s.write(ctx, "begin", func(q querier) (err error) {
-			b, err = beginRecord(q, req)
-			return err
-		})
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return idempotency.Begun{}, err
+	case write:
+		return written(ctx, s.db.jobs, "idempotency: begin", func(q querier) (idempotency.Begun, error) { return beginRecord(q, req) })
 	}
 	return b, nil
 }
@@ -162,23 +159,16 @@ func (s *Idempotency) Resolve(ctx context.Context, c idempotency.Claim, settleme
 
 // Clear implements idempotency.Admin.
 func (s *Idempotency) Clear(ctx context.Context, c idempotency.Claim) error {
-	var refused error
-	err := s.write(ctx, "clear", func(q querier) error {
-		refused = nil
+	return s.judged(ctx, "clear", func(q querier) (refused, err error) {
 		current, err := readRecord(q, c.ID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if current == nil || current.Claim() != c || current.Live(now()) {
-			refused = idempotency.ErrFenced
-			return nil
+			return idempotency.ErrFenced, nil
 		}
-		return q.exec(removeRecordSQL, c.Tenant, c.Operation, c.Key)
+		return nil, q.exec(removeRecordSQL, c.Tenant, c.Operation, c.Key)
 	})
-	if err != nil {
-		return err
-	}
-	return refused
 }
 
 // Expire implements idempotency.Admin.
@@ -199,15 +189,13 @@ func settling(c idempotency.Claim, s idempotency.Settlement) step {
 }
 
 func (s *Idempotency) change(ctx context.Context, what string, id idempotency.ID, f step) error {
-	var refused error
-	err := s.write(ctx, what, func(q querier) (err error) {
-		refused, err = stepRecord(q, id, f)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return refused
+	return s.judged(ctx, what, func(q querier) (refused, err error) { return stepRecord(q, id, f) })
+}
+
+// judged writes with f and returns its error or, if it has written nothing, why not.
+func (s *Idempotency) judged(ctx context.Context, what string, f func(q querier) (refused, err error)) error {
+	refused, err := written(ctx, s.db.jobs, "idempotency: "+what, f)
+	return cmp.Or(err, refused)
 }
 
 // stepRecord applies one step. A refusal is an answer and does not affect the rest of the transaction.
@@ -221,10 +209,6 @@ func stepRecord(q querier, id idempotency.ID, f step) (refused, err error) {
 		return refused, nil
 	}
 	return nil, writeRecord(q, &next)
-}
-
-func (s *Idempotency) write(ctx context.Context, what string, f func(q querier) error) error {
-	return s.db.jobs.write(ctx, "idempotency: "+what, f)
 }
 
 // readRecord returns the stored record, or nil.

@@ -40,7 +40,7 @@ func (s *Limits) Load(ctx context.Context, names []string) (sharing.Snapshot, er
 }
 
 // Swap stores the states whose version is still current, in one transaction.
-func (s *Limits) Swap(ctx context.Context, states []sharing.State) (stored []bool, err error) {
+func (s *Limits) Swap(ctx context.Context, states []sharing.State) ([]bool, error) {
 	for _, state := range states {
 		if err := state.Check(); err != nil {
 			return nil, fmt.Errorf("sqlite: %w", err)
@@ -49,21 +49,17 @@ func (s *Limits) Swap(ctx context.Context, states []sharing.State) (stored []boo
 	if len(states) == 0 {
 		return nil, nil
 	}
-	err = s.db.jobs.write(ctx, "store limits", func(q querier) error {
-		stored = make([]bool, len(states)) // the writer may repeat a transaction
+	return written(ctx, s.db.jobs, "store limits", func(q querier) ([]bool, error) {
+		stored := make([]bool, len(states))
 		for i, state := range states {
 			n, err := swapLimit(q, state)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			stored[i] = n == 1
 		}
-		return nil
+		return stored, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return stored, nil
 }
 
 // swapLimit stores one state and returns 1, or 0 if its version is not current. A new limit drops those out of use.

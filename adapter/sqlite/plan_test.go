@@ -29,7 +29,7 @@ func openNew(t *testing.T, o Options) *DB {
 
 // recorder runs statements in a transaction and keeps the plan of each.
 type recorder struct {
-	transaction
+	*transaction
 	t     *testing.T
 	plans map[string][]string // by statement
 }

@@ -97,15 +97,11 @@ func deadGroups(q querier, n job.NewRedrive) ([]job.RedriveGroup, error) {
 }
 
 // CreateRedrive implements job.Redriver. Nothing else is written meanwhile: a few seconds for a million jobs.
-func (s *Jobs) CreateRedrive(ctx context.Context, n job.NewRedrive) (made job.Redrive, err error) {
+func (s *Jobs) CreateRedrive(ctx context.Context, n job.NewRedrive) (job.Redrive, error) {
 	if err := n.Check(); err != nil {
-		return made, s.db.wrap("create redrive", err)
+		return job.Redrive{}, s.db.wrap("create redrive", err)
 	}
-	err = s.write(ctx, "create redrive", func(q querier) error {
-		made, err = createRedrive(q, n)
-		return err
-	})
-	return made, err
+	return written(ctx, s, "create redrive", func(q querier) (job.Redrive, error) { return createRedrive(q, n) })
 }
 
 func createRedrive(q querier, n job.NewRedrive) (job.Redrive, error) {
@@ -160,19 +156,17 @@ func (s *Jobs) Redrives(ctx context.Context, query job.RedriveQuery) ([]job.Redr
 }
 
 // UpdateRedrive implements job.Redriver.
-func (s *Jobs) UpdateRedrive(ctx context.Context, id string, c job.RedriveChange) (changed job.Redrive, err error) {
-	err = s.write(ctx, "update redrive", func(q querier) error {
+func (s *Jobs) UpdateRedrive(ctx context.Context, id string, c job.RedriveChange) (job.Redrive, error) {
+	return written(ctx, s, "update redrive", func(q querier) (job.Redrive, error) {
 		r, err := readRedrive(q, id)
+		if err == nil {
+			err = r.Apply(c, now())
+		}
 		if err != nil {
-			return err
+			return job.Redrive{}, err
 		}
-		if err := r.Apply(c, now()); err != nil {
-			return err
-		}
-		changed = r.Redrive
-		return r.save(q)
+		return r.Redrive, r.save(q)
 	})
-	return changed, err
 }
 
 // StepRedrive implements job.RedriveStepper.

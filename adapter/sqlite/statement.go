@@ -165,38 +165,38 @@ func (s *session) close() error {
 type transaction struct {
 	ctx   context.Context
 	tx    *sql.Tx
-	gates *[1]*gate // in this operation
+	gates *gate // in this operation; nil until it is asked for
 }
 
-func newTransaction(ctx context.Context, tx *sql.Tx) transaction {
-	return transaction{ctx: ctx, tx: tx, gates: &[1]*gate{}}
+func newTransaction(ctx context.Context, tx *sql.Tx) *transaction {
+	return &transaction{ctx: ctx, tx: tx}
 }
 
-func (t transaction) gate() (g *gate, err error) {
-	if t.gates[0] == nil {
-		t.gates[0], err = readGate(t)
+func (t *transaction) gate() (g *gate, err error) {
+	if t.gates == nil {
+		t.gates, err = readGate(t)
 	}
-	return t.gates[0], err
+	return t.gates, err
 }
 
-func (t transaction) refreshGate() { t.gates[0] = nil }
+func (t *transaction) refreshGate() { t.gates = nil }
 
-func (t transaction) exec(text string, args ...any) error {
+func (t *transaction) exec(text string, args ...any) error {
 	_, err := t.update(text, args...)
 	return err
 }
 
-func (t transaction) update(text string, args ...any) (int64, error) {
+func (t *transaction) update(text string, args ...any) (int64, error) {
 	return affected(t.tx.ExecContext(t.ctx, text, args...))
 }
 
-func (t transaction) query(text string, args ...any) (*sql.Rows, error) {
+func (t *transaction) query(text string, args ...any) (*sql.Rows, error) {
 	return t.tx.QueryContext(t.ctx, text, args...)
 }
 
-func (t transaction) changed() {}
+func (t *transaction) changed() {}
 
-func (t transaction) count(changes totals, deaths causes) error {
+func (t *transaction) count(changes totals, deaths causes) error {
 	if err := changes.write(t.exec); err != nil {
 		return err
 	}
