@@ -40,28 +40,26 @@ type revisionPage struct {
 	PageQuery
 }
 
-type revisionName struct {
+// RevisionName is the revision of a document in a path.
+type RevisionName struct {
 	DocumentName
 	Revision int64 `path:"revision" minimum:"1"`
 }
 
 type proofPage struct {
-	DocumentName
+	RevisionName
 	PageQuery
-	Revision int64 `path:"revision" minimum:"1"`
 }
 
 type simulation struct {
-	DocumentName
-	Revision int64 `path:"revision" minimum:"1"`
-	Body     api.Simulation
+	RevisionName
+	Body api.Simulation
 }
 
 type rulesPage struct {
-	DocumentName
+	RevisionName
 	PageQuery
-	Revision int64  `path:"revision" minimum:"1"`
-	Rule     string `query:"rule" maxLength:"1024" doc:"Only the one of this name."`
+	Rule string `query:"rule" maxLength:"1024" doc:"Only the one of this name."`
 }
 
 type diffQuery struct {
@@ -187,7 +185,7 @@ func (s *Server) listRevisions(ctx context.Context, in *revisionPage) (*answer[a
 	return answers(api.Revisions{Revisions: lists.Map(list, api.NewRevision), Next: next}, err)
 }
 
-func (s *Server) getRevision(ctx context.Context, in *revisionName) (*answer[api.Revision], error) {
+func (s *Server) getRevision(ctx context.Context, in *RevisionName) (*answer[api.Revision], error) {
 	r, err := s.options.Policies.Revision(ctx, in.Name, in.Revision)
 	return answers(api.NewRevision(r), err)
 }

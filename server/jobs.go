@@ -65,7 +65,8 @@ func (s *Server) jobRoutes() {
 	register(s, explain, s.explainJob)
 	register(s, read.route(http.MethodGet, "/v1/stats", "stats", "Count jobs by queue and state"),
 		func(ctx context.Context, _ *struct{}) (*answer[api.Stats], error) {
-			return answers(s.stats(ctx, callerOf(ctx)))
+			stats, err := s.options.Jobs.Stats(ctx)
+			return answers(api.NewStats(callerOf(ctx).ofQueues(stats)), err)
 		})
 	register(s, read.route(http.MethodGet, "/v1/workers", "list-workers", "List live workers"), s.listWorkers)
 
@@ -260,11 +261,6 @@ func (s *Server) getJob(ctx context.Context, in *jobID) (*answer[api.Job], error
 		return nil, &job.NotFoundError{What: "job", ID: in.ID} // to this caller
 	}
 	return answers(api.NewJob(redacted(r, hide), orEmpty(history)), nil)
-}
-
-func (s *Server) stats(ctx context.Context, who *caller) (api.Stats, error) {
-	stats, err := s.options.Jobs.Stats(ctx)
-	return api.NewStats(who.ofQueues(stats)), err
 }
 
 func (s *Server) listWorkers(ctx context.Context, _ *struct{}) (*answer[api.Workers], error) {

@@ -13,17 +13,20 @@ import (
 // shownBuckets is how many buckets of a limit are listed.
 const shownBuckets = 20
 
-type limitName struct {
+// LimitName is a limit in a path and query. It is exported because inputs embed it, as PageQuery is.
+type LimitName struct {
 	Name  string `path:"name" minLength:"1" maxLength:"64"`
 	Queue string `query:"queue" maxLength:"255" doc:"The queue of the limit; give this or type."`
 	Type  string `query:"type" maxLength:"255" doc:"The type of the limit; give this or queue."`
 }
 
 type limitSetting struct {
-	Name  string `path:"name" minLength:"1" maxLength:"64"`
-	Queue string `query:"queue" maxLength:"255" doc:"The queue of the limit; give this or type."`
-	Type  string `query:"type" maxLength:"255" doc:"The type of the limit; give this or queue."`
-	Body  api.LimitSetting
+	LimitName
+	Body api.LimitSetting
+}
+
+func (n *LimitName) name() job.LimitName {
+	return job.LimitName{Queue: n.Queue, Type: n.Type, Name: n.Name}
 }
 
 func (s *Server) limitRoutes() {
@@ -61,11 +64,11 @@ func (s *Server) setLimit(ctx context.Context, in *limitSetting) (*answer[api.Li
 	if in.Body.Values == nil && !in.Body.Off { // a setting of neither would be none
 		return nil, invalid("body.values", "missing; give values or off, or remove the setting with DELETE")
 	}
-	return s.changeLimit(ctx, in.Body.Setting(job.LimitName{Queue: in.Queue, Type: in.Type, Name: in.Name}))
+	return s.changeLimit(ctx, in.Body.Setting(in.name()))
 }
 
-func (s *Server) resetLimit(ctx context.Context, in *limitName) (*answer[api.Limit], error) {
-	return s.changeLimit(ctx, job.LimitSetting{LimitName: job.LimitName{Queue: in.Queue, Type: in.Type, Name: in.Name}})
+func (s *Server) resetLimit(ctx context.Context, in *LimitName) (*answer[api.Limit], error) {
+	return s.changeLimit(ctx, job.LimitSetting{LimitName: in.name()})
 }
 
 // changeLimit records and stores a setting. A limit of a type bounds the jobs of all queues.

@@ -74,8 +74,7 @@ func (s *Server) recordOf(ctx context.Context, id idempotency.ID) (idempotency.R
 }
 
 func (s *Server) getRecord(ctx context.Context, in *recordName) (*recordAnswer, error) {
-	if in.Result && !callerOf(ctx).Has(policystore.ScopeOperate) {
-		_, err := shown(callerOf(ctx), true)
+	if _, err := shown(callerOf(ctx), in.Result); err != nil {
 		return nil, err
 	}
 	r, err := s.recordOf(ctx, idempotency.ID{Tenant: in.TenantID, Operation: in.Operation, Key: in.Key})

@@ -329,10 +329,7 @@ func (s *Server) checkAddress(ctx context.Context, address net.Addr) error {
 
 // loopback reports whether a host, with or without a port, is this machine.
 func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
-	}
+	host := hostOf(address)
 	if host == "localhost" {
 		return true
 	}
