@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,13 +20,9 @@ func limitOf(r *request) (api.Limit, error) {
 	if err != nil {
 		return api.Limit{}, err
 	}
-	i := slices.IndexFunc(list, func(l api.Limit) bool {
+	return listed(list, "There is no limit of this name.", func(l api.Limit) bool {
 		return l.Name == r.query.Get("name") && l.Queue == r.query.Get("queue") && l.Type == r.query.Get("type")
 	})
-	if i < 0 {
-		return api.Limit{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no limit of this name.", Remedy: "Choose one from the list"}
-	}
-	return list[i], nil
 }
 
 // limitFlags begin a command that sets a limit. Its name follows the other flags.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
@@ -25,11 +24,7 @@ func readPeriodic(r *request) (api.Periodic, error) {
 	if err := r.get("/v1/periodic", nil, &list); err != nil {
 		return api.Periodic{}, err
 	}
-	i := slices.IndexFunc(list.Periodic, func(p api.Periodic) bool { return p.Name == r.PathValue("name") })
-	if i < 0 {
-		return api.Periodic{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "This server has no periodic job with this name.", Remedy: "Choose one from the list"}
-	}
-	return list.Periodic[i], nil
+	return listed(list.Periodic, "This server has no periodic job with this name.", func(p api.Periodic) bool { return p.Name == r.PathValue("name") })
 }
 
 func runPeriodicAction() *action {

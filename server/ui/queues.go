@@ -70,10 +70,8 @@ func readQueues(r *request) ([]queueRow, error) {
 	}
 	for _, w := range workers.Workers {
 		for _, name := range w.Queues {
-			if r.mayQueue(name) {
-				q := row(name)
-				q.Workers = append(q.Workers, w.Name)
-			}
+			q := row(name)
+			q.Workers = append(q.Workers, w.Name)
 		}
 	}
 	return lists.Map(slices.Sorted(maps.Keys(rows)), func(name string) queueRow { return *rows[name] }), nil

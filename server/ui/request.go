@@ -74,18 +74,18 @@ func answered(err error, statuses ...int) bool {
 	return ok && slices.Contains(statuses, p.Status)
 }
 
+// listed returns the item of a list for which is returns true, or a problem that says what is missing.
+func listed[T any](list []T, missing string, is func(T) bool) (item T, err error) {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return list[i], nil
+	}
+	return item, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: missing, Remedy: "Choose one from the list"}
+}
+
 const sessionPath = "/v1/session"
 
 // identify finds out who makes the request.
 func (r *request) identify() error { return r.get(sessionPath, nil, &r.who) }
-
-// mayQueue reports whether the caller's scopes reach a queue.
-func (r *request) mayQueue(name string) bool {
-	return len(r.who.Queues) == 0 || slices.ContainsFunc(r.who.Queues, func(bound string) bool {
-		prefix, cut := strings.CutSuffix(bound, "*")
-		return name == bound || cut && strings.HasPrefix(name, prefix)
-	})
-}
 
 // newClient makes a client of the API in the same process.
 func newClient(s *server.Server) (*client.Client, error) {

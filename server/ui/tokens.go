@@ -143,11 +143,7 @@ func readToken(r *request) (policystore.Token, error) {
 	if err != nil {
 		return policystore.Token{}, err
 	}
-	i := slices.IndexFunc(list, func(t policystore.Token) bool { return t.ID == r.PathValue("id") })
-	if i < 0 {
-		return policystore.Token{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no such token.", Remedy: "Choose one from the list"}
-	}
-	return list[i], nil
+	return listed(list, "There is no such token.", func(t policystore.Token) bool { return t.ID == r.PathValue("id") })
 }
 
 func revokeTokenAction() *action {
