@@ -2,7 +2,6 @@ package ui
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -43,17 +42,14 @@ func newEventRow(r *request, line api.AuditLine) eventRow {
 
 // summary says in a line what an event records.
 func summary(e *audit.Event) string {
-	parts := []string{e.Action}
+	attempt, change := "", e.From
 	if e.Attempt > 0 {
-		parts = append(parts, "attempt "+strconv.Itoa(e.Attempt))
+		attempt = "attempt " + strconv.Itoa(e.Attempt)
 	}
-	change := e.From
 	if e.To != "" {
 		change = strings.TrimSpace(change + " → " + e.To)
 	}
-	parts = append(parts, change)
-	parts = append(parts, e.Decision, string(e.Reason), e.Detail)
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+	return joined(e.Action, attempt, change, e.Decision, string(e.Reason), e.Detail)
 }
 
 // readEvents reads a page of the log, the newest first. path is that of the page.
@@ -88,7 +84,7 @@ func auditPage() *page {
 		if q.Actor == "" { // by which the command does not filter
 			out.Command = commandLine(parts)
 		}
-		if q.Before == "" && r.query.Get("before") == "" {
+		if r.query.Get("before") == "" {
 			out.Heads, err = r.ui.client.Audit().Heads(r.context())
 		}
 		return out, err

@@ -248,6 +248,11 @@ func plural(n any, one, many string) string {
 	return number(n) + " " + many
 }
 
+// joined lists the texts that are not empty.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), ", ")
+}
+
 // commandLine writes a command for a shell.
 func commandLine(parts []string) string { return "tenet " + shellWords(parts) }
 

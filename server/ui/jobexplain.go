@@ -128,24 +128,18 @@ func nowText(n *api.Now) string {
 
 // eventText says what an event of the trail is about.
 func eventText(s *api.StoryStep) string {
-	var parts []string
-	add := func(text string) {
-		if text != "" {
-			parts = append(parts, text)
-		}
-	}
+	var outcome, decision, wait, fault string
 	if s.Outcome != "" {
-		add(s.Outcome + reasonText(s.Why))
+		outcome = s.Outcome + reasonText(s.Why)
 	}
 	if s.Decision != "" {
-		add("→ " + s.Decision + reasonText(s.Reason))
+		decision = "→ " + s.Decision + reasonText(s.Reason)
 	}
 	if s.Wait > 0 {
-		add("after " + seconds(s.Wait))
+		wait = "after " + seconds(s.Wait)
 	}
-	add(s.Detail)
 	if s.Type == audit.RetryExhausted || s.Type == audit.CallStopped {
-		add(s.Error)
+		fault = s.Error
 	}
-	return strings.Join(parts, ", ")
+	return joined(outcome, decision, wait, s.Detail, fault)
 }

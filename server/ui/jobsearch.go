@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
@@ -55,15 +57,8 @@ func parseSearch(u *UI, text string) jobSearch {
 
 // isID reports whether a text has the form of a job's ID.
 func isID(text string) bool {
-	if len(text) != 36 {
-		return false
-	}
-	for i, r := range text {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (r == '-') || !dash && !strings.ContainsRune("0123456789abcdef", r) {
-			return false
-		}
-	}
-	return true
+	id, err := uuid.Parse(text) // which also knows other forms
+	return err == nil && id.String() == text
 }
 
 // fixes returns searches for words that name no field.

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/policystore"
@@ -117,6 +116,3 @@ func newMechanismTotal(u *UI, t api.MechanismTotal) mechanismTotal {
 	}
 	return row
 }
-
-// HasSince reports whether something is open or exhausted now.
-func (t mechanismTotal) HasSince() bool { return t.Since != time.Time{} }

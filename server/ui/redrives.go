@@ -78,7 +78,10 @@ func newRedriveView(one api.Redrive) redriveView {
 	v.Words, v.Alarm = redriveWords(&one)
 	v.Done = one.Completed + one.Dead + one.Cancelled + one.Removed + one.Undone + one.Skipped
 	v.Share = percent(float64(v.Done) / float64(max(one.Total, 1)))
-	v.Bar, v.Text = progressBar(&one)
+	v.Bar, v.Text = newBar(one.Total, one.Left, []barCount{
+		{"completed", one.Completed}, {"dead", one.Dead}, {"cancelled", one.Cancelled + one.Removed}, {"undone", one.Undone},
+		{"skipped", one.Skipped}, {"pending", one.Pending},
+	})
 	return v
 }
 
@@ -150,13 +153,6 @@ func planText(p job.RedrivePlan) string {
 		parts = append(parts, "at most "+number(p.MaxPending)+" released and not ended")
 	}
 	return strings.Join(parts, "; ")
-}
-
-// progressBar draws the counts of a redrive.
-func progressBar(r *api.Redrive) (bar []barPart, text string) {
-	return newBar(r.Total, r.Left, []barCount{
-		{"completed", r.Completed}, {"dead", r.Dead}, {"cancelled", r.Cancelled + r.Removed}, {"undone", r.Undone}, {"skipped", r.Skipped}, {"pending", r.Pending},
-	})
 }
 
 // barCount is a count to be drawn.
