@@ -185,6 +185,15 @@ func (q *QueueStats) Of(s State) *int {
 	return &q.Cancelled
 }
 
+// Add adds the counters of another queue. The oldest job is that of both.
+func (q *QueueStats) Add(other QueueStats) {
+	for _, state := range States() {
+		*q.Of(state) += *other.Of(state)
+	}
+	q.OldestReady = max(q.OldestReady, other.OldestReady)
+	q.Activity.Add(other.Activity)
+}
+
 // QueueState says whether a queue is paused, and until when.
 type QueueState struct {
 	Queue  string    `json:"queue"`

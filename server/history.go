@@ -148,10 +148,7 @@ func sumOf(queues []history.Sample, wanted func(queue string) bool) (sum history
 			sum = *q
 			continue
 		}
-		for _, state := range job.States() {
-			*sum.Stats.Of(state) += *q.Stats.Of(state)
-		}
-		sum.Stats.OldestReady = max(sum.Stats.OldestReady, q.Stats.OldestReady)
+		sum.Stats.Add(q.Stats)
 		sum.Did.Add(q.Did)
 		sum.P50, sum.P95, sum.P99 = 0, 0, 0
 	}

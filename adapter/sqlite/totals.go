@@ -53,10 +53,7 @@ func (t totals) completed(queue string) {
 func (t totals) merge(more totals) {
 	for queue, m := range more {
 		q := t[queue]
-		for _, s := range job.States() {
-			*q.Of(s) += *m.Of(s)
-		}
-		q.Activity.Add(m.Activity)
+		q.Add(m)
 		t[queue] = q
 	}
 }

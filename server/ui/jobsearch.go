@@ -136,9 +136,7 @@ func (s *jobSearch) kept(stats api.Stats) (total job.QueueStats, counted bool) {
 		if len(names) > 0 && !slices.Contains(names, name) {
 			continue
 		}
-		for _, state := range job.States() {
-			*total.Of(state) += *q.Of(state)
-		}
+		total.Add(q.QueueStats)
 	}
 	return total, counted && s.Fault == nil
 }

@@ -147,10 +147,7 @@ func (l *level) close(at time.Time, stats map[string]job.QueueStats, size int) {
 	for _, queue := range slices.Compact(queues) {
 		q := stats[queue]
 		p.Queues = append(p.Queues, l.sample(queue, q, l.did[queue]))
-		for _, s := range job.States() {
-			*total.Of(s) += *q.Of(s)
-		}
-		total.OldestReady = max(total.OldestReady, q.OldestReady)
+		total.Add(q)
 		did.Add(l.did[queue])
 	}
 	p.Total = l.sample("", total, did)
