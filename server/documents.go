@@ -11,7 +11,6 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/lists"
-	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/documents"
@@ -210,7 +209,7 @@ func (s *Server) listRules(ctx context.Context, in *rulesPage) (*answer[api.Rule
 			page.Next = api.NewCursor(ruleCursor, from+i)
 			break
 		}
-		page.Rules = append(page.Rules, api.Rule(rule))
+		page.Rules = append(page.Rules, rule)
 	}
 	return answers(page, nil)
 }
@@ -244,18 +243,8 @@ func (s *Server) simulate(ctx context.Context, in *simulation) (*answer[*simulat
 
 func (s *Server) check(ctx context.Context, in *checkedDocument) (*answer[api.Checked], error) {
 	c, err := s.documents.Check(ctx, in.Name, []byte(in.Body.Body))
-	if err != nil {
-		return nil, err
-	}
-	out := api.Checked{Revision: c.Revision, Base: c.Base, Hash: c.Hash, Faults: []api.Fault{}, Warnings: []api.Fault{}, Fields: orEmpty(c.Fields), Text: c.Text}
-	for i, f := range faultsOf(c.Faults) {
-		if c.Faults[i].Warning {
-			out.Warnings = append(out.Warnings, f)
-		} else {
-			out.Faults = append(out.Faults, f)
-		}
-	}
-	return answers(out, nil)
+	c.Faults, c.Warnings, c.Fields = orEmpty(c.Faults), orEmpty(c.Warnings), orEmpty(c.Fields)
+	return answers(c, err)
 }
 
 func (s *Server) diff(ctx context.Context, in *diffQuery) (*answer[api.Difference], error) {
@@ -303,7 +292,7 @@ func (s *Server) published(ctx context.Context, o audit.Operation, c documents.C
 	if err != nil {
 		return nil, s.refused(ctx, o, err)
 	}
-	out := api.Published{Name: c.Name, Revision: p.Revision.Number, Hash: p.Revision.Hash, Warnings: faultsOf(p.Warnings)}
+	out := api.Published{Name: c.Name, Revision: p.Revision.Number, Hash: p.Revision.Hash, Warnings: lists.Map(p.Warnings, api.NewFault)}
 	if c.Plan != nil {
 		out.Rollout = p.Document.Rollout
 	}
@@ -383,11 +372,11 @@ func (p *problem) document(err error) bool {
 		p.Status, p.Remedy = http.StatusPreconditionFailed, "look at what changed, then publish again"
 	case isInvalid:
 		p.Status, p.Remedy = http.StatusUnprocessableEntity, "correct the faults"
-		if p.Errors = faultsOf(invalid.Faults); len(p.Errors) > 0 {
+		if p.Errors = lists.Map(invalid.Faults, api.NewFault); len(p.Errors) > 0 {
 			p.Detail = "the document is not valid"
 		}
 	case isWarnings:
-		p.Status, p.Remedy, p.Errors = http.StatusUnprocessableEntity, "correct them, or send accept_warnings", faultsOf(warnings.Warnings)
+		p.Status, p.Remedy, p.Errors = http.StatusUnprocessableEntity, "correct them, or send accept_warnings", lists.Map(warnings.Warnings, api.NewFault)
 	case isFrozen:
 		p.Status, p.Remedy = http.StatusConflict, "unfreeze the document, or wait for the one who froze it"
 	case errors.Is(err, documents.ErrRunning), errors.Is(err, documents.ErrNotRunning):
@@ -404,16 +393,4 @@ func (p *problem) document(err error) bool {
 		return false
 	}
 	return true
-}
-
-func faultsOf(list []policyfile.Fault) []api.Fault {
-	var faults []api.Fault
-	for _, f := range list {
-		text := f.Problem
-		if f.Remedy != "" {
-			text += "; " + f.Remedy
-		}
-		faults = append(faults, api.Fault{Path: f.Path, Line: f.Line, Column: f.Column, Problem: text})
-	}
-	return faults
 }

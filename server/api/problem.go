@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"net/http"
 	"strings"
+
+	"github.com/tenetdev/tenet/policyfile"
 )
 
 // Problem is a problem document (RFC 9457) with a remedy.
@@ -22,6 +24,15 @@ type Fault struct {
 	Line    int    `json:"line,omitempty" doc:"The line in the document, from 1."`
 	Column  int    `json:"column,omitempty"`
 	Problem string `json:"problem"`
+}
+
+// NewFault describes a fault of a document.
+func NewFault(f policyfile.Fault) Fault {
+	text := f.Problem
+	if f.Remedy != "" {
+		text += "; " + f.Remedy
+	}
+	return Fault{Path: f.Path, Line: f.Line, Column: f.Column, Problem: text}
 }
 
 // Error implements error.

@@ -137,7 +137,7 @@ policies:
 		t.Fatalf("%v", err)
 	}
 	c, err := s.Check(t.Context(), "shop", body)
-	if err != nil || c.Hash != "" || len(c.Faults) != 3 {
+	if err != nil || c.Hash != "" || len(c.Faults)+len(c.Warnings) != 3 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

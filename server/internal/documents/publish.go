@@ -220,7 +220,7 @@ func (s *Service) update(ctx context.Context, name string, create bool,
 		if err != nil {
 			return policystore.Document{}, err
 		}
-		now := time.Now().UTC().Truncate(time.Microsecond)
+		now := policystore.Stamp(time.Now())
 		var add []policystore.Revision
 		if add, err = change(&d, now); err != nil {
 			return policystore.Document{}, err

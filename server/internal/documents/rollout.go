@@ -73,7 +73,7 @@ func (s *Service) Judged(ctx context.Context, d policystore.Document, j rollout.
 	if d.Freeze != nil && j.Verdict != rollout.Revert {
 		return d, nil
 	}
-	now := time.Now().UTC().Truncate(time.Microsecond)
+	now := policystore.Stamp(time.Now())
 	r := *d.Rollout
 	r.Judgement = &j
 	d.Rollout, d.Updated = &r, now

@@ -15,20 +15,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
 )
-
-// Rule is what a revision says about one thing.
-type Rule struct {
-	// Kind is call, job, step, queue, consumer, producer or budget.
-	Kind string `json:"kind"`
-	// Name is the key of a call, job or step, and else the name in the document. It ends in * for a policy that holds for all that
-	// the document does not name.
-	Name   string             `json:"name"`
-	Title  string             `json:"title" doc:"The name in words."`
-	Values []policyfile.Value `json:"values" nullable:"false"`
-	// Policy is that of a call, job or step as documents write it, with durations in seconds.
-	Policy json.RawMessage `json:"policy,omitempty"`
-}
 
 // Current returns the policies of the revision that is in force. It returns policystore.ErrNotFound for a document that does
 // not exist or has none.
@@ -51,7 +39,7 @@ func (s *Service) Set(ctx context.Context, name string, number int64) (*policy.S
 
 // Rules lists what a revision says, each field with its value and where the value was taken from. It returns
 // policystore.ErrNotFound if the revision does not exist.
-func (s *Service) Rules(ctx context.Context, name string, number int64) ([]Rule, error) {
+func (s *Service) Rules(ctx context.Context, name string, number int64) ([]api.Rule, error) {
 	d, _, err := s.revision(ctx, name, number)
 	if err != nil {
 		return nil, err
@@ -59,7 +47,7 @@ func (s *Service) Rules(ctx context.Context, name string, number int64) ([]Rule,
 	keys := append(d.Set.Keys(), policy.Key{Name: "*"}, policy.JobKey("*", "*"), policy.ConsumerKey("*", "*"))
 	order := []policy.Surface{policy.SurfaceCall, policy.SurfaceJob, policy.SurfaceStep}
 	slices.SortStableFunc(keys, func(a, b policy.Key) int { return slices.Index(order, a.Surface()) - slices.Index(order, b.Surface()) })
-	var list []Rule
+	var list []api.Rule
 	for _, key := range keys {
 		p, err := d.Set.Policy(ctx, key)
 		if err != nil {
@@ -69,7 +57,7 @@ func (s *Service) Rules(ctx context.Context, name string, number int64) ([]Rule,
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Rule{Kind: string(key.Surface()), Name: key.String(), Title: title(key), Values: d.Values(p), Policy: raw})
+		list = append(list, api.Rule{Kind: string(key.Surface()), Name: key.String(), Title: title(key), Values: d.Values(p), Policy: raw})
 	}
 	return append(list, others(d)...), nil
 }
@@ -95,10 +83,10 @@ func title(k policy.Key) string {
 }
 
 // others lists the values that belong to no key's policy.
-func others(d *policyfile.Document) (list []Rule) {
+func others(d *policyfile.Document) (list []api.Rule) {
 	add := func(kind, name, path string, object any) {
 		if values := d.ValuesAt(path, object); len(values) > 0 {
-			list = append(list, Rule{Kind: kind, Name: name, Title: kind + " " + name, Values: values})
+			list = append(list, api.Rule{Kind: kind, Name: name, Title: kind + " " + name, Values: values})
 		}
 	}
 	queues, budgets := d.Set.Queues(), d.Set.Budgets()
@@ -122,39 +110,27 @@ func others(d *policyfile.Document) (list []Rule) {
 	return list
 }
 
-// Checked is what publishing a text would do.
-type Checked struct {
-	Revision int64              // the number that it would get
-	Base     int64              // the revision in force, which it would replace; 0 for none
-	Hash     string             // empty if the text is refused
-	Faults   []policyfile.Fault // warnings included
-	Fields   []policyfile.Change
-	Text     string // a unified diff
-}
-
 // Check says what publishing a text would do, without publishing it. The faults of the text are part of the answer.
-func (s *Service) Check(ctx context.Context, name string, body []byte) (Checked, error) {
+func (s *Service) Check(ctx context.Context, name string, body []byte) (api.Checked, error) {
 	if err := protocol.CheckName(name); err != nil {
-		return Checked{}, &InvalidError{Cause: err}
+		return api.Checked{}, &InvalidError{Cause: err}
 	}
 	d, err := s.store.Document(ctx, name)
 	if err != nil && !errors.Is(err, policystore.ErrNotFound) {
-		return Checked{}, err
+		return api.Checked{}, err
 	}
-	out := Checked{Revision: d.Newest + 1, Base: d.Current}
+	out := api.Checked{Revision: d.Newest + 1, Base: d.Current}
 	parsed, err := s.parse(name, body)
 	if invalid, ok := errors.AsType[*InvalidError](err); ok && len(invalid.Faults) > 0 {
-		out.Faults = invalid.Faults
+		addFaults(&out, invalid.Faults)
 		return out, nil
 	}
 	if err != nil {
 		return out, err
 	}
-	if out.Faults, err = proved(parsed); err != nil {
+	faults, err := proved(parsed)
+	if addFaults(&out, faults); err != nil || len(out.Faults) > 0 {
 		return out, err
-	}
-	if slices.ContainsFunc(out.Faults, broken) {
-		return out, nil
 	}
 	out.Hash = parsed.Set.Revision()
 	before := ""
@@ -170,4 +146,15 @@ func (s *Service) Check(ctx context.Context, name string, body []byte) (Checked,
 	}
 	out.Text = udiff.Unified(fmt.Sprintf("%s revision %d", name, d.Current), fmt.Sprintf("%s revision %d", name, out.Revision), before, string(body))
 	return out, nil
+}
+
+// addFaults adds faults, warnings included, to an answer.
+func addFaults(out *api.Checked, faults []policyfile.Fault) {
+	for _, f := range faults {
+		if f.Warning {
+			out.Warnings = append(out.Warnings, api.NewFault(f))
+		} else {
+			out.Faults = append(out.Faults, api.NewFault(f))
+		}
+	}
 }

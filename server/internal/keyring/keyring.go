@@ -88,7 +88,7 @@ func draft(old *Keys) (policystore.Setting, error) {
 	if err != nil {
 		return policystore.Setting{}, err
 	}
-	s, content := policystore.Setting{Name: setting}, stored{Seed: private.Seed(), Since: time.Now().UTC().Truncate(time.Microsecond)}
+	s, content := policystore.Setting{Name: setting}, stored{Seed: private.Seed(), Since: policystore.Stamp(time.Now())}
 	if old != nil {
 		s.Version = old.Version
 		content.Endorsements = append([]protocol.Endorsement{protocol.Endorse(old.private, public)}, old.endorsements...)
