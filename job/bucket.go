@@ -77,8 +77,6 @@ type Bucket struct {
 	Next      time.Time // where starts are counted: when the last of them would have come at an even pace, plus one step
 }
 
-func (b *Bucket) limit() (id int64, key string) { return splitBucket(b.Name) }
-
 // Idle reports whether the bucket need not be kept.
 func (b *Bucket) Idle(now time.Time) bool { return b.Held == 0 && b.Waiting == 0 && !b.Next.After(now) }
 
@@ -108,8 +106,7 @@ func (b *Bucket) starts(l *gateLimit, now time.Time) int {
 // Due returns when the rate gives the bucket's next place, or zero if time alone gives none; for a bucket without jobs, when it
 // can be forgotten.
 func (g *Gate) Due(b *Bucket, now time.Time) time.Time {
-	id, _ := b.limit()
-	l := g.byID[id]
+	l := g.limit(b.Name)
 	switch {
 	case !rated(b.Name):
 		return time.Time{}

@@ -83,11 +83,11 @@ func (g *Gate) Prefix(id int64) string {
 
 // PrefixOf returns the Prefix of a limit of a store, or ErrNotFound if the store does not have it.
 func (g *Gate) PrefixOf(limits []StoredLimit, name LimitName) (string, error) {
-	i := slices.IndexFunc(limits, func(l StoredLimit) bool { return l.LimitName == name })
-	if i < 0 {
+	l, found := storedLimit(limits, name)
+	if !found {
 		return "", fmt.Errorf("%s: %w", name, ErrNotFound)
 	}
-	return g.Prefix(limits[i].ID), nil
+	return g.Prefix(l.ID), nil
 }
 
 // Needs returns the names of the buckets that a job needs a place in, none if it has no limit. It reads the job's queue, type,
@@ -116,6 +116,12 @@ func (g *Gate) Needs(r *Record) (names []string) {
 // Entrant returns a job that comes to the gate with the places that it holds.
 func (g *Gate) Entrant(r *Record, holds []string) *Entrant {
 	return &Entrant{ID: r.ID, Needs: g.Needs(r), Holds: holds, Priority: r.Priority, RunAt: r.RunAt, CreatedAt: r.CreatedAt}
+}
+
+// limit returns the limit of a bucket, or nil if it is not in force.
+func (g *Gate) limit(bucket string) *gateLimit {
+	id, _ := splitBucket(bucket)
+	return g.byID[id]
 }
 
 // WaitsFor describes the bucket that a job waits for.

@@ -159,7 +159,7 @@ func (u *LimitUse) Add(b *Bucket, n int) {
 	if b.Waiting > 0 {
 		u.Blocked++
 	}
-	_, key := b.limit()
+	_, key := splitBucket(b.Name)
 	u.Fullest = append(u.Fullest, BucketUse{Key: key, Held: b.Held, Waiting: b.Waiting})
 	if len(u.Fullest) > 2*n+100 {
 		u.Cut(n)
@@ -192,13 +192,17 @@ type LimitChanges struct {
 	Touch []int64
 }
 
+// storedLimit returns the limit of a name, and only the name for one that the store does not have.
+func storedLimit(limits []StoredLimit, name LimitName) (l StoredLimit, found bool) {
+	if i := slices.IndexFunc(limits, func(l StoredLimit) bool { return l.LimitName == name }); i >= 0 {
+		return limits[i], true
+	}
+	return StoredLimit{LimitState: LimitState{LimitName: name}}, false
+}
+
 // ApplySetting works out what an operator's setting changes.
 func ApplySetting(old []StoredLimit, s LimitSetting, next func() int64) (c LimitChanges, err error) {
-	i := slices.IndexFunc(old, func(l StoredLimit) bool { return l.LimitName == s.LimitName })
-	was := StoredLimit{LimitState: LimitState{LimitName: s.LimitName}}
-	if i >= 0 {
-		was = old[i]
-	}
+	was, _ := storedLimit(old, s.LimitName)
 	is := was
 	is.Setting, is.Off = nil, s.Off
 	if s.Limit != nil {
@@ -221,11 +225,7 @@ func ApplyDocument(old []StoredLimit, scopes []policy.LimitScope, next func() in
 		for _, l := range scope.Limits {
 			named[l.Name] = true
 			limit := l.Normalize()
-			name := LimitName{Queue: scope.Queue, Type: scope.Type, Name: l.Name}
-			was := StoredLimit{LimitState: LimitState{LimitName: name}}
-			if i := slices.IndexFunc(old, func(o StoredLimit) bool { return o.LimitName == name }); i >= 0 {
-				was = old[i]
-			}
+			was, _ := storedLimit(old, LimitName{Queue: scope.Queue, Type: scope.Type, Name: l.Name})
 			is := was
 			is.Document = &limit
 			c.add(was, is, next)

@@ -253,9 +253,8 @@ func (s *Settlement) Check() error {
 	if s.Delay < 0 {
 		return &DurationError{Field: "delay", Value: s.Delay}
 	}
-	switch s.Kind {
-	case KindComplete, KindRetry, KindDead, KindBury, KindRelease, KindSnooze, KindRefuse, KindCancel:
-		return nil
+	if _, known := after[s.Kind]; !known {
+		return fmt.Errorf("%w: unknown kind of settlement %q", ErrConflict, s.Kind)
 	}
-	return fmt.Errorf("%w: unknown kind of settlement %q", ErrConflict, s.Kind)
+	return nil
 }

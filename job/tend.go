@@ -163,7 +163,7 @@ func (t *tending) load(names []string) error {
 	}
 	found, err := t.store.Buckets(unknown)
 	for _, b := range found {
-		if l := t.limit(b.Name); l != nil && l.Rate.Count > 0 {
+		if l := t.gate.limit(b.Name); l != nil && l.Rate.Count > 0 {
 			if latest := t.now.Add(time.Duration(l.Rate.Burst) * l.step); b.Next.After(latest) { // the rate was lower
 				b.Next = latest
 			}
@@ -198,7 +198,7 @@ func (t *tending) apply(events []GateEvents) error {
 
 func (t *tending) note(v *GateEvents) {
 	for _, name := range v.Started { // before places are given up: a job starts before it ends
-		t.buckets[name].start(t.limit(name), v.At)
+		t.buckets[name].start(t.gate.limit(name), v.At)
 	}
 	for _, name := range v.Taken {
 		t.buckets[name].Held++
@@ -238,19 +238,14 @@ func (t *tending) note(v *GateEvents) {
 
 // over reports whether more jobs ran in a bucket when its limit came than it has places.
 func (t *tending) over(bucket string) bool {
-	l := t.limit(bucket)
+	l := t.gate.limit(bucket)
 	return l != nil && l.Concurrency > 0 && t.buckets[bucket].Held > l.Concurrency
-}
-
-func (t *tending) limit(bucket string) *gateLimit {
-	id, _ := splitBucket(bucket)
-	return t.gate.byID[id]
 }
 
 // room returns how many more places a bucket can give, and whether it can give one to a job that has kept its own. A limit
 // that is no longer in force gives none: its jobs pass the gate again.
 func (t *tending) room(name string) (places int, again bool) {
-	l, b := t.limit(name), t.buckets[name]
+	l, b := t.gate.limit(name), t.buckets[name]
 	if l == nil {
 		return 0, false
 	}
