@@ -52,7 +52,7 @@ func (r *Redrive) Decide(now time.Time) RedriveVerdict {
 	case n == 0:
 		return RedriveVerdict{Wait: redrivePoll}
 	}
-	if r.Canary > 0 && r.Released <= r.Canary && r.Completed < r.Canary {
+	if r.inCanary() {
 		n = min(n, r.Canary-r.Released)
 	}
 	if r.MaxPending > 0 {
@@ -72,6 +72,11 @@ func (r *Redrive) Decide(now time.Time) RedriveVerdict {
 	n = min(n, 1+int(math.Min(now.Sub(next).Seconds()*r.Rate+1e-6, redriveBatch)))
 	wait := next.Add(r.span(n)).Sub(now)
 	return RedriveVerdict{Release: n, Wait: min(max(wait, redriveTick), redriveTurn)}
+}
+
+// inCanary reports whether no job behind the canary may be released yet.
+func (r *Redrive) inCanary() bool {
+	return r.Canary > 0 && r.Released <= r.Canary && r.Completed < r.Canary
 }
 
 // nextAt is when the rate allows the next job. What was not released in more than a second is not caught up on.
@@ -97,7 +102,7 @@ func (r *Redrive) span(n int) time.Duration {
 // mustStop returns why a running redrive must stop, or "".
 func (r *Redrive) mustStop() string {
 	failed := r.Dead + r.Cancelled + r.Removed
-	if r.Canary > 0 && r.Released <= r.Canary && failed > 0 {
+	if r.inCanary() && failed > 0 {
 		return fmt.Sprintf("canary: of %d jobs %d died again, %d were cancelled and %d were removed before their outcome was seen", r.Released, r.Dead, r.Cancelled, r.Removed)
 	}
 	ended := r.ended()
@@ -127,7 +132,7 @@ func (r *Redrive) Phase() RedrivePhase {
 		return PhaseUndoing
 	case r.State == RedrivePaused:
 		return PhaseIdle
-	case r.State == RedriveRunning && r.Canary > 0 && r.Released <= r.Canary && r.Completed < r.Canary:
+	case r.State == RedriveRunning && r.inCanary():
 		return PhaseCanary
 	case r.State == RedriveRunning && r.Left() > 0:
 		return PhaseReleasing

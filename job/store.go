@@ -247,7 +247,7 @@ func checkName(field, name string) error {
 	return nil
 }
 
-// Check returns a *DurationError for a negative delay, and an error that wraps ErrConflict for an unknown kind. It cuts a
+// Check returns a *DurationError for a negative delay, and an error that wraps ErrConflict for an unknown kind. Stores cut a
 // delay above MaxDelay to MaxDelay.
 func (s *Settlement) Check() error {
 	if s.Delay < 0 {
