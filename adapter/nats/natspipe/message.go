@@ -57,16 +57,16 @@ func message(t *pipeline.Transaction, subject string) (*nats.Msg, error) {
 	more, own := map[string]string{}, map[string]string{}
 	put := func(name, value string) {
 		if plain(name, value) {
-			m.Header[name] = []string{value}
+			m.Header.Set(name, value)
 		} else {
 			more[name] = value
 		}
 	}
 	if printable(t.ID()) {
-		m.Header[headerID] = []string{t.ID()}
+		m.Header.Set(headerID, t.ID())
 	} else {
 		sum := sha256.Sum256([]byte(t.ID()))
-		m.Header[headerID] = []string{hex.EncodeToString(sum[:])}
+		m.Header.Set(headerID, hex.EncodeToString(sum[:]))
 		put(headerTrueID, t.ID())
 	}
 	if t.Correlation() != "" {
@@ -95,14 +95,14 @@ func message(t *pipeline.Transaction, subject string) (*nats.Msg, error) {
 		if err != nil {
 			return nil, kind.Wrap("metadata", err)
 		}
-		m.Header[header] = []string{string(text)}
+		m.Header.Set(header, string(text))
 	}
 	return m, nil
 }
 
 // transaction reads a message. The ID of a message without one is STREAM:SEQUENCE, which stays the same over redeliveries.
 func transaction(m *nats.Msg, at *nats.MsgMetadata, withSubject bool) *pipeline.Transaction {
-	id := first(m.Header[headerID])
+	id := m.Header.Get(headerID)
 	if id == "" {
 		id = at.Stream + ":" + strconv.FormatUint(at.Sequence.Stream, 10)
 	}
@@ -136,15 +136,8 @@ func transaction(m *nats.Msg, at *nats.MsgMetadata, withSubject bool) *pipeline.
 
 // object reads a header that holds a JSON object of strings. It returns nil for anything else.
 func object(m *nats.Msg, header string) (texts map[string]string) {
-	if text := first(m.Header[header]); text == "" || json.Unmarshal([]byte(text), &texts) != nil {
+	if text := m.Header.Get(header); text == "" || json.Unmarshal([]byte(text), &texts) != nil {
 		return nil
 	}
 	return texts
-}
-
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
 }
