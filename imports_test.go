@@ -60,7 +60,7 @@ var allowed = map[string][]string{
 	"adapter/redis":           {"classify", "policy", "sharing"},
 	"adapter/postgres/pgpipe": {"pipeline", "classify", "policy"},
 	"pipeline/pipelinetest":   {"pipeline", "policy", "classify"},
-	"adapter/http/httpjob":    {"job", "classify", "adapter/http", "internal/busy"},
+	"adapter/http/httpjob":    {"job", "adapter/http", "internal/busy"},
 	"adapter/exec":            {"job", "internal/busy"},
 	"adapter/memory":          {"filter", "job", "idempotency", "policy", "policystore", "sharing"},
 	"adapter/sqlite":          {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore", "sharing", "internal/policysql"},

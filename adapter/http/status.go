@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/internal/argument"
 )
 
@@ -47,6 +48,18 @@ func NewStatusError(resp *http.Response) *StatusError {
 func (e *StatusError) Error() string {
 	method := cmp.Or(e.Method, http.MethodGet)
 	return strings.TrimSpace(fmt.Sprintf("http: %s: %d %s", strings.TrimSpace(method+" "+e.Host), e.StatusCode, http.StatusText(e.StatusCode)))
+}
+
+// Marked returns the error with a mark of what it means for a request that may be repeated whatever its method: 408, 429 and
+// 5xx can be retried, not before RetryAfter, and any other answer is a business error.
+func (e *StatusError) Marked() error {
+	switch {
+	case !transient(e.StatusCode):
+		return classify.Business(e)
+	case e.RetryAfter > 0:
+		return classify.After(e, e.RetryAfter)
+	}
+	return e
 }
 
 func (e *StatusError) repeatable() bool { return e.IdempotencyKey || idempotent(e.Method) }

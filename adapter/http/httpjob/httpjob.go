@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	tenethttp "github.com/tenetdev/tenet/adapter/http"
-	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/internal/busy"
 	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/job"
@@ -229,16 +228,7 @@ func answer(j job.Job[Payload], resp *http.Response, body []byte, limit int) err
 		j.SetOutput(raw)
 		return nil
 	}
-	status := tenethttp.NewStatusError(resp)
-	switch code := resp.StatusCode; {
-	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= 500:
-		if status.RetryAfter > 0 {
-			return classify.After(status, status.RetryAfter)
-		}
-		return status
-	default:
-		return classify.Business(status)
-	}
+	return tenethttp.NewStatusError(resp).Marked()
 }
 
 func expected(list Statuses, status int) bool {

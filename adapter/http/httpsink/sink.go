@@ -141,16 +141,10 @@ func meaning(resp *http.Response) error {
 		return nil
 	}
 	status := tenethttp.NewStatusError(resp)
-	switch {
-	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= 500:
-		if status.RetryAfter > 0 {
-			return classify.After(status, status.RetryAfter)
-		}
-		return status
-	case code >= 300 && code < 400:
+	if code >= 300 && code < 400 {
 		return classify.Business(fmt.Errorf("httpsink: redirects are not followed; set the URL that it leads to: %w", status))
 	}
-	return classify.Business(status)
+	return status.Marked()
 }
 
 // keyOf is an ID as the value of a header: its hash where it cannot be one, or is too long for what servers keep.
