@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/argument"
+	"github.com/tenetdev/tenet/internal/lists"
 )
 
 // Limits of batches.
@@ -207,10 +208,7 @@ func (b *batcher[T]) start() {
 
 func (in *batch[T]) run(handler BatchHandler[T]) {
 	slices.SortFunc(in.members, func(a, b *member[T]) int { return strings.Compare(a.job.ID, b.job.ID) })
-	jobs := make([]Job[T], len(in.members))
-	for i, m := range in.members {
-		jobs[i] = m.job
-	}
+	jobs := lists.Map(in.members, func(m *member[T]) Job[T] { return m.job })
 	ctx, cancel := contextOf(jobs)
 	defer cancel()
 	in.end = runtime.Goexit

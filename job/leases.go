@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/wait"
 )
 
@@ -127,10 +128,7 @@ func (l *leases) extend(ctx context.Context) (failed error) {
 	if len(held) == 0 {
 		return nil
 	}
-	refs := make([]Ref, len(held))
-	for i, run := range held {
-		refs[i] = run.record.Ref()
-	}
+	refs := lists.Map(held, func(run running) Ref { return run.record.Ref() })
 	// In order, as settlements are: stores that lock rows cannot deadlock then.
 	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.ID, b.ID) })
 	limited, cancel := context.WithTimeout(ctx, l.length/3) // a store that hangs is asked again

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/internal/verdict"
 	"github.com/tenetdev/tenet/internal/wait"
 )
@@ -150,10 +151,7 @@ func (s *settler) reuse(group []settling) {
 
 // write settles a group and returns the settlements to repeat.
 func (s *settler) write(ctx context.Context, group []settling) (again []settling) {
-	list := make([]Settlement, len(group))
-	for i, x := range group {
-		list[i] = x.Settlement
-	}
+	list := lists.Map(group, func(x settling) Settlement { return x.Settlement })
 	// A store may have written a settlement although it did not answer in time; repeating the settlement is safe.
 	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	at := time.Now() // read before another worker can claim the job again

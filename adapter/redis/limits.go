@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tenetdev/tenet/internal/lists"
 	"github.com/tenetdev/tenet/sharing"
 )
 
@@ -51,7 +52,7 @@ return stored`)
 
 // Load reads the named states in one round trip.
 func (s *Limits) Load(ctx context.Context, names []string) (sharing.Snapshot, error) {
-	answer, err := loadScript.Run(ctx, s.db.client, keys(names, func(name string) string { return name })).StringSlice()
+	answer, err := loadScript.Run(ctx, s.db.client, lists.Map(names, func(name string) string { return prefix + name })).StringSlice()
 	if err == nil && len(answer) != 2+2*len(names) {
 		err = errors.New("unexpected answer")
 	}
@@ -93,7 +94,7 @@ func (s *Limits) Swap(ctx context.Context, states []sharing.State) ([]bool, erro
 		}
 		args = append(args, state.Version, state.Data)
 	}
-	answer, err := swapScript.Run(ctx, s.db.client, keys(states, func(state sharing.State) string { return state.Name }), args...).BoolSlice()
+	answer, err := swapScript.Run(ctx, s.db.client, lists.Map(states, func(state sharing.State) string { return prefix + state.Name }), args...).BoolSlice()
 	if err == nil && len(answer) != len(states) {
 		err = errors.New("unexpected answer")
 	}
@@ -101,12 +102,4 @@ func (s *Limits) Swap(ctx context.Context, states []sharing.State) ([]bool, erro
 		return nil, kind.Wrap("store limits", err)
 	}
 	return answer, nil
-}
-
-func keys[T any](list []T, name func(T) string) []string {
-	all := make([]string, len(list))
-	for i, item := range list {
-		all[i] = prefix + name(item)
-	}
-	return all
 }

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/redis/go-redis/v9"
@@ -36,10 +37,7 @@ func Open(url string, o Options) (*DB, error) {
 	}
 	options.MaxRetries = -1 // a script that ran although its answer was lost must not run again
 	options.ContextTimeoutEnabled = true
-	options.PoolSize = o.MaxConns
-	if o.MaxConns <= 0 {
-		options.PoolSize = 4
-	}
+	options.PoolSize = cmp.Or(max(o.MaxConns, 0), 4)
 	return &DB{client: redis.NewClient(options)}, nil
 }
 

@@ -91,10 +91,7 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 		if err != nil {
 			return job.Unrecoverable(err)
 		}
-		client := o.Client
-		if client == nil {
-			client = &http.Client{Transport: transport, CheckRedirect: j.Payload.redirect}
-		}
+		client := cmp.Or(o.Client, &http.Client{Transport: transport, CheckRedirect: j.Payload.redirect})
 		resp, err := client.Do(req)
 		if err != nil {
 			return sendError(err)
