@@ -206,26 +206,21 @@ func join(parts ...string) string {
 // ownMaximum is the path of a job's own maximum of attempts.
 const ownMaximum = "max_attempts"
 
-// Fields that determine a classification or a decision whatever the policy.
-var (
-	ruleFields = map[decision.Rule]string{
-		decision.RuleAbortOn: "retry.abort_on", decision.RuleRetryOn: "retry.retry_on", decision.RuleClassifier: "retry.classifier",
-	}
-	reasonFields = map[policy.Reason]string{
-		policy.ReasonPushbackTooLong: "retry.max_pushback", policy.ReasonOverallTimeout: "retry.overall_timeout",
-		policy.ReasonMaxExtraLoad: "hedge.max_extra_load", policy.ReasonConcurrencyLimited: "limit.concurrency",
-		policy.ReasonRateLimited: "limit.rate.count",
-	}
-)
-
-// deciding lists the policy fields that determined a classification and a decision, each once.
+// deciding lists the policy fields that determined a classification and a decision.
 func deciding(e *Event, p *policy.Policy) (paths []string) {
 	add := func(path string) {
-		if path != "" && !slices.Contains(paths, path) {
+		if !slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 	}
-	add(ruleFields[e.MatchedRule])
+	switch e.MatchedRule {
+	case decision.RuleAbortOn:
+		add("retry.abort_on")
+	case decision.RuleRetryOn:
+		add("retry.retry_on")
+	case decision.RuleClassifier:
+		add("retry.classifier")
+	}
 	if e.OutcomeReason == policy.ReasonAttemptTimeout {
 		add("retry.timeout")
 	}
@@ -247,16 +242,24 @@ func deciding(e *Event, p *policy.Policy) (paths []string) {
 		} else {
 			add("retry.max_attempts")
 		}
+	case policy.ReasonPushbackTooLong:
+		add("retry.max_pushback")
+	case policy.ReasonOverallTimeout:
+		add("retry.overall_timeout")
 	case policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound:
 		if e.Type == Hedge && p != nil && p.Hedge.Budget.Name != "" {
 			add("hedge.budget.name")
 		} else {
 			add("retry.budget.name")
 		}
+	case policy.ReasonMaxExtraLoad:
+		add("hedge.max_extra_load")
 	case policy.ReasonCircuitOpen, policy.ReasonHalfOpen:
 		add(ofCircuit(p))
-	default:
-		add(reasonFields[reason])
+	case policy.ReasonConcurrencyLimited:
+		add("limit.concurrency")
+	case policy.ReasonRateLimited:
+		add("limit.rate.count")
 	}
 	return paths
 }
