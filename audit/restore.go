@@ -84,12 +84,17 @@ func (e *Event) stateAttempt() int { return min(e.StateNumber, mostStateAttempt)
 // Verdict returns the recorded decision.
 func (e *Event) Verdict() (decision.Verdict, error) {
 	v := decision.Verdict{Delay: e.DelayNS.Duration(), Reason: e.Reason, External: e.External}
-	for _, v.Action = range []decision.Action{decision.Done, decision.Retry, decision.Stop} {
-		if v.Action.String() == e.Decision {
-			return v, nil
-		}
+	switch e.Decision {
+	case decision.Done.String():
+		v.Action = decision.Done
+	case decision.Retry.String():
+		v.Action = decision.Retry
+	case decision.Stop.String():
+		v.Action = decision.Stop
+	default:
+		return v, fmt.Errorf("audit: decision: %q is not done, retry or stop", e.Decision)
 	}
-	return v, fmt.Errorf("audit: decision: %q is not done, retry or stop", e.Decision)
+	return v, nil
 }
 
 // Elapsed returns the time from the start of the work to the event.
