@@ -116,15 +116,17 @@ func changeRolloutCommand(a *cli.App, action client.RolloutAction, short string)
 		Example: "  tenet policy rollout " + string(action) + " mail",
 	}
 	dryRun := cmd.Flags().Bool("dry-run", false, "show the rollout without changing it")
-	var shown *policystore.Rollout
 	return showCommand(a, cmd, func(d *client.Documents, ctx context.Context, name string) (any, error) {
 		if *dryRun {
-			status, err := d.Rollout(ctx, name)
-			shown = &status.Rollout
-			return status, err
+			return d.Rollout(ctx, name)
 		}
-		state, err := d.ChangeRollout(ctx, name, action)
-		shown = state.Rollout
-		return state, err
-	}, func(w io.Writer, name string, _ any) { writeRollout(w, name, shown) })
+		return d.ChangeRollout(ctx, name, action)
+	}, func(w io.Writer, name string, found any) {
+		switch found := found.(type) {
+		case api.RolloutStatus: // of a dry run
+			writeRollout(w, name, &found.Rollout)
+		case policystore.Document:
+			writeRollout(w, name, found.Rollout)
+		}
+	})
 }
