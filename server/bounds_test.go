@@ -60,9 +60,9 @@ func TestS6TextsThatNoStoreKeepsAreRefused(t *testing.T) {
 			t.Errorf("%s: %+v", path, p)
 		}
 	}
-	refused(e.change(http.MethodPut, "/v1/queues/%00", "a", api.QueueSwitch{Paused: true}), "queue")
-	refused(e.change(http.MethodPut, "/v1/queues/%ff", "b", api.QueueSwitch{Paused: true}), "queue")
-	refused(e.get("/v1/flows/%00"), "id")
+	refused(e.change(http.MethodPut, "/v1/queues/%00", "a", api.QueueSwitch{Paused: true}), "path.queue")
+	refused(e.change(http.MethodPut, "/v1/queues/%ff", "b", api.QueueSwitch{Paused: true}), "path.queue")
+	refused(e.get("/v1/flows/%00"), "path.id")
 	refused(e.do(call{method: http.MethodPost, path: "/v1/jobs/search", body: `{"filter":{"type":"a\u0000"}}`}), "body.filter.type")
 	refused(e.do(call{method: http.MethodPost, path: "/v1/tokens", body: `{"name":"x","scopes":["read"],"queues":["a","\u0000"]}`}), "body.queues[1]")
 	for _, in := range []struct{ path, body string }{
