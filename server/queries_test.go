@@ -26,6 +26,7 @@ func TestS7NoParameterOfAURLIsIgnored(t *testing.T) {
 		"/v1/events?topic=pulse":                          {http.StatusUnprocessableEntity, "query.topic"},
 		"/v1/jobs?filtre=state:dead":                      {http.StatusUnprocessableEntity, "query.filtre"},
 		"/metrics?name=x":                                 {status: http.StatusOK},
+		"/metrics?name[]=go_info&name[]=go_goroutines":    {status: http.StatusOK}, // as Prometheus asks for some metrics only
 	} {
 		if r := e.get(path); r.status != want.status || !strings.Contains(r.body, want.names) {
 			t.Errorf("%s: %d %s", path, r.status, r.body)

@@ -343,14 +343,14 @@ func (s *Server) admit(o *route, r *http.Request, who *caller) error {
 }
 
 // checkQuery refuses a URL whose parameters would be ignored, so that a list without its filter does not look like the one that was
-// asked for.
+// asked for. Parameters whose names end in [] are lists, such as the name[] by which Prometheus asks for some metrics only.
 func checkQuery(r *http.Request) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return refusal(http.StatusBadRequest, "the query of the URL cannot be read: "+err.Error(), "write % in it as %25, and ; as %3B")
 	}
 	for name, values := range query {
-		if len(values) > 1 {
+		if len(values) > 1 && !strings.HasSuffix(name, "[]") {
 			return invalid("query."+name, "given more than once; write it once")
 		}
 	}
