@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/tenetdev/tenet/job"
@@ -8,14 +9,15 @@ import (
 )
 
 // NewJSON returns a job as commands print it: as a server describes it, but with a payload and an output that are not JSON as
-// strings. Lists have no history, which is nil then.
+// strings, and U+FFFD for bytes that are not UTF-8, which JSON readers refuse. Lists have no history, which is nil then.
 func NewJSON(r *job.Record, history []job.Attempt) api.Job {
 	j := api.NewJob(r, history)
-	j.Payload, j.PayloadBase64 = asJSON(r.Payload), nil
+	text := func(raw []byte) json.RawMessage { return asJSON(bytes.ToValidUTF8(raw, []byte("\uFFFD"))) }
+	j.Payload, j.PayloadBase64 = text(r.Payload), nil
 	if len(j.Payload) == 0 {
 		j.Payload = json.RawMessage("null")
 	}
-	j.Output, j.OutputBase64 = asJSON(r.Output), nil
+	j.Output, j.OutputBase64 = text(r.Output), nil
 	return j
 }
 
