@@ -155,6 +155,11 @@ func createCommand(a *cli.App) *cobra.Command {
 		if in.Name = args[0]; in.Name == "" || len(*names) == 0 {
 			return cli.Usagef("write the token's name and --scopes")
 		}
+		for name, bounds := range map[string][]string{"queue": in.Queues, "document": in.Documents} {
+			if cmd.Flags().Changed(name) && len(bounds) == 0 { // for example from an unset variable in a script
+				return cli.Usagef("--%s is empty: write a name, or leave the flag out", name)
+			}
+		}
 		if in.Scopes, err = scopesOf("scopes", *names); err != nil {
 			return err
 		}
