@@ -140,7 +140,7 @@ var unaltered = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: 
 		return err
 	}
 	if !storable.JSON(raw) {
-		return errors.New("a text is not UTF-8, or holds one half of a surrogate pair")
+		return errors.New("a text is not UTF-8, or holds half of a surrogate pair; a payload with such text can be sent as payload_base64")
 	}
 	return nil
 }}

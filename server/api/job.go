@@ -199,7 +199,7 @@ type Changed struct {
 type NewJobRequest struct {
 	Type          string            `json:"type" minLength:"1"`
 	Payload       json.RawMessage   `json:"payload,omitempty" doc:"Any JSON; absent is null."`
-	PayloadBase64 []byte            `json:"payload_base64,omitempty" doc:"A payload that is not JSON, instead of payload."`
+	PayloadBase64 []byte            `json:"payload_base64,omitempty" doc:"A payload that is not JSON in UTF-8, instead of payload."`
 	Queue         string            `json:"queue,omitempty"`
 	RunAt         time.Time         `json:"run_at,omitzero" doc:"The earliest start; absent is now."`
 	MaxAttempts   int               `json:"max_attempts,omitempty" minimum:"0" doc:"The maximum number of attempts; 0 for the policy's."`
