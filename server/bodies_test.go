@@ -58,7 +58,7 @@ func TestS7AnswersAreUTF8(t *testing.T) {
 func TestS7AnEmptyListDoesNotStandForAll(t *testing.T) {
 	e := newEnv(t, nil)
 	ids := e.enqueue(api.NewJobRequest{Type: "mail"})
-	for i, filter := range []string{`"filter":""`, `"ids":[]`, `"states":[]`, `"queue":""`, `"type":""`, `"error":""`} {
+	for i, filter := range []string{`"filter":""`, `"filter":" "`, `"ids":[]`, `"states":[]`, `"queue":""`, `"type":""`, `"error":""`} {
 		if r := e.change(http.MethodPost, "/v1/jobs/actions/delete", "k"+strconv.Itoa(i), `{"filter":{`+filter+`}}`); r.status != http.StatusUnprocessableEntity {
 			t.Errorf("%s: %d %s", filter, r.status, r.body)
 		}

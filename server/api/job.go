@@ -130,7 +130,7 @@ func Duration(seconds float64) time.Duration {
 // JobFilter selects jobs. All that is given holds; an absent field selects all. An empty list or text is refused: a program that found no
 // IDs does not mean all jobs.
 type JobFilter struct {
-	Filter        string      `json:"filter,omitempty" minLength:"1" maxLength:"8192" doc:"For example: state:dead queue:mail type:\"mail:*\" error:timeout meta.tenant:acme payload.order.id:42 before:2h" example:"state:dead queue:mail"`
+	Filter        string      `json:"filter,omitempty" pattern:"\\S" patternDescription:"not blank" maxLength:"8192" doc:"For example: state:dead queue:mail type:\"mail:*\" error:timeout meta.tenant:acme payload.order.id:42 before:2h" example:"state:dead queue:mail"`
 	IDs           []string    `json:"ids,omitempty" minItems:"1" maxItems:"10000"`
 	Queue         string      `json:"queue,omitempty" minLength:"1"`
 	Type          string      `json:"type,omitempty" minLength:"1"`
