@@ -185,7 +185,7 @@ func (q *QueueStats) Of(s State) *int {
 	return &q.Cancelled
 }
 
-// Add adds the counters of another queue. The oldest job is that of both.
+// Add adds the counters of another queue. OldestReady becomes the longer of both.
 func (q *QueueStats) Add(other QueueStats) {
 	for _, state := range States() {
 		*q.Of(state) += *other.Of(state)
